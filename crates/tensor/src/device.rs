@@ -99,18 +99,15 @@ impl ComputeDevice {
     }
 
     /// The same device with this type of keys and values. Fails if it is an accelerator, whose keys and values have its compute
-    /// type, or a GPU and the type is q8_0 (class usage).
+    /// type (class usage).
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
-        if kv_type == KvType::Q8_0 && self.gpu.is_some() {
-            return Err(usage(
-                &format!("--kv-type q8_0 is for the CPU: the KV cache on {} is f16 or f32", self.name),
-                "leave --kv-type out, use --kv-type f16, or add --device cpu",
-            ));
-        }
         if kv_type != KvType::Auto && !self.batch_invariant {
             let (name, float) = (&self.name, self.float.as_str());
             return Err(usage(
-                &format!("--kv-type {} is for the CPU: the KV cache on {name} is {float}", kv_type.name()),
+                &format!(
+                    "--kv-type {} is for cpu and gpu: the KV cache on {name} is {float}",
+                    kv_type.name()
+                ),
                 "leave --kv-type out, or add --device cpu",
             ));
         }
@@ -205,17 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_has_the_weights_of_the_cpu_and_keys_in_floats() {
+    fn a_gpu_has_the_weights_and_keys_of_the_cpu() {
         let Some(gpu) = crate::gpu::testing::gpu_or_skip() else { return };
         let device = ComputeDevice::gpu_device(gpu, WeightType::Auto);
         assert_eq!((device.dtype(), device.is_batch_invariant()), (WeightType::Q8_0, true));
         assert!(device.gpu().is_some() && device.name().starts_with("gpu:"), "{}", device.name());
-        for kind in [KvType::Auto, KvType::F16, KvType::F32] {
+        for kind in KvType::ALL {
             assert_eq!(device.clone().with_kv_type(kind).unwrap().kv_type(), kind);
         }
-        let failure = device.with_kv_type(KvType::Q8_0).unwrap_err();
-        assert_eq!(failure.class, FailureClass::Usage);
-        assert!(failure.error.contains("is f16 or f32"), "{}", failure.error);
     }
 
     #[cfg(not(any(feature = "cuda", feature = "metal")))]

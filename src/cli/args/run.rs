@@ -69,7 +69,7 @@ pub struct RunArgs {
     /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS)]
     pub tower_dtype: Option<WeightType>,
-    /// Type of the KV cache on cpu and gpu: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0 (cpu only)
+    /// Type of the KV cache on cpu and gpu: auto (f16; f32 for small models and with --dtype f32), f32, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = kv_type, help_heading = MODELS)]
     pub kv_type: Option<KvType>,
     /// Load and run even if the available memory seems too small

@@ -263,7 +263,6 @@ fn a_software_adapter_is_used_on_request_only() {
         auto.said("on cpu, ");
         assert!(auto.code == 0 && !named.stdout.trim().is_empty(), "{}", auto.stderr);
     }
-    let refused =
-        with_gpus(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat()).ends(2);
-    refused.said("--kv-type q8_0 is for the CPU");
+    let small = with_gpus(&program, &[&short[..], &["--device", name, "--kv-type", "q8_0"]].concat()).ok();
+    assert!(!small.stdout.trim().is_empty());
 }

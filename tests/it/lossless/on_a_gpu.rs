@@ -32,7 +32,7 @@ fn families_and_files_are_lossless_on_a_gpu() {
     let pairs = [
         ("sharded_untied", "gqa_tied", WeightType::F32, KvType::F32),
         ("llava_ov", "llava_ov", WeightType::F32, KvType::F16),
-        ("qwen2_vl", "qwen2_vl", WeightType::F16, KvType::F32),
+        ("qwen2_vl", "qwen2_vl", WeightType::F16, KvType::Q8_0),
         ("gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q4_0.gguf", WeightType::Auto, KvType::F16),
     ];
     for (clip, (target, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
@@ -98,7 +98,7 @@ fn logits_do_not_depend_on_the_number_of_rows_on_a_gpu() {
     for (name, dtype, kv_type) in [
         ("gqa_tied", WeightType::Q8_0, KvType::F16),
         ("sharded_untied", WeightType::F32, KvType::F32),
-        ("gguf/mix/model-q4_k_m.gguf", WeightType::Auto, KvType::F16),
+        ("gguf/mix/model-q4_k_m.gguf", WeightType::Auto, KvType::Q8_0),
     ] {
         let Some(device) = gpu(dtype, kv_type) else { return };
         let mut bench = Bench::on(name, name, &device, 0);

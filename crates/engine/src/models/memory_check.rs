@@ -322,7 +322,7 @@ impl Footprint {
         if let Some((dtype, needed)) = smaller.find(|way| way.1 <= available) {
             ways.push(format!("--dtype {dtype} needs {}", bytes(needed)));
         }
-        if weights && *pool == Pool::System && self.kv_type != KvType::Q8_0 {
+        if weights && pool.has_kv_types() && self.kv_type != KvType::Q8_0 {
             let smaller = Self { kv_type: KvType::Q8_0, ..self.clone() };
             let needed = smaller.need(pool, weights, dtype, work).total();
             if needed <= available {
@@ -360,6 +360,14 @@ enum Pool {
 }
 
 impl Pool {
+    /// True if keys and values are stored in a type that can be chosen: not those of candle's devices.
+    fn has_kv_types(&self) -> bool {
+        match self {
+            Pool::System => true,
+            Pool::Card { device, .. } => device.starts_with("gpu:"),
+        }
+    }
+
     /// Bytes that may be used: of the system, those that are available; of a card, all but a share for its driver and the desktop.
     fn size(&self, available: u64) -> u64 {
         match self {

@@ -89,6 +89,14 @@ fn a_card_is_counted_by_itself() {
     assert!(failure.error.ends_with("but gpu:0 (a) has 1.0 MB"), "{}", failure.error);
     let hint = failure.hint.unwrap();
     assert!(hint.contains("--device cpu") && !hint.contains("--kv-type"), "{hint}");
+    // A card through wgpu has the types of the CPU, one through candle has not.
+    let needed = large.need(&large.cards()[0], true, WeightType::Q8_0, Some(&work)).total() - 1;
+    for (device, has) in [("gpu:0 (a)", true), ("cuda:0", false)] {
+        let bytes = needed + needed / 15;
+        let tight = on([(); 2].map(|()| DeviceMemory::Own { device: device.into(), bytes }));
+        let hint = tight.fits(true, Some(&work), u64::MAX).unwrap_err().hint.unwrap();
+        assert_eq!(hint.contains("--kv-type q8_0 needs "), has, "{hint}");
+    }
     // Only the drafter is on the card.
     let mixed = on([DeviceMemory::System, card(1 << 40)]);
     let half = mixed.need(&mixed.cards()[0], true, WeightType::Q8_0, Some(&work));

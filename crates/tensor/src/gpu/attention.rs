@@ -13,7 +13,10 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 pub use self::store::NormedHeads;
-use super::{Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream, cache::Cache};
+use super::{
+    Access, Buffer, Gpu, GpuError, Kernel, Result, Rows, Stream,
+    cache::{Cache, held},
+};
 pub use crate::gpu::attention::visible::Visible;
 use crate::{KvType, attention::AttentionShape, gpu::attention::gaze::Gaze};
 
@@ -95,7 +98,7 @@ impl Attention {
             return Err(GpuError::Invalid(format!("{kv_heads} key heads do not divide {heads} heads")));
         }
         let limit = RECORDS.min(gpu.limits().max_storage_buffer_binding_size);
-        let kind = if kind == KvType::F16 { KvType::F16 } else { KvType::F32 };
+        let kind = held(kind);
         let (visible, table, records) = Default::default();
         let nothing = gpu.buffer(16)?;
         Ok(Self { gpu: gpu.clone(), shape, kind, visible, table, records, nothing, limit })
@@ -220,15 +223,17 @@ impl Attention {
         self.table.as_ref().ok_or_else(|| GpuError::Invalid("no pass has begun".into()))
     }
 
-    fn named(&self, f16: &'static str, f32: &'static str) -> &'static str {
-        if self.kind == KvType::F16 { f16 } else { f32 }
+    /// The name of a kernel for this type of keys and values.
+    fn named(&self, what: &str) -> String {
+        format!("{what} {}", self.kind.name())
     }
 
-    /// The kernel's source after what reads this type of keys and values.
+    /// The kernel's source with what reads this type of keys and values.
     fn source(&self, source: &str) -> String {
         let kind = match self.kind {
             KvType::F16 => include_str!("shaders/kv_f16.wgsl"),
-            _ => include_str!("shaders/kv_f32.wgsl"),
+            KvType::Q8_0 => include_str!("shaders/kv_q8_0.wgsl"),
+            KvType::Auto | KvType::F32 => include_str!("shaders/kv_f32.wgsl"),
         };
         [source, kind].concat()
     }
@@ -242,7 +247,7 @@ impl Attention {
             _ => 4,
         };
         self.gpu.kernel(
-            self.named("attend f16", "attend f32"),
+            &self.named("attend"),
             &|| self.source(include_str!("shaders/attend.wgsl")),
             &[Read, Read, Read, Read, Write, Read],
             &[("D", d as f64), ("PER", f64::from(per)), ("PROBE", f64::from(u8::from(probe)))],
@@ -262,7 +267,7 @@ impl Attention {
     fn gaze_kernel(&self) -> Result<Arc<Kernel>> {
         use Access::{Read, Write};
         self.gpu.kernel(
-            self.named("gaze f16", "gaze f32"),
+            &self.named("gaze"),
             &|| self.source(include_str!("shaders/gaze.wgsl")),
             &[Read, Read, Read, Read, Read, Read, Write],
             &[("D", self.shape.head_dim as f64)],

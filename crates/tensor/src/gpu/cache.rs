@@ -61,8 +61,22 @@ struct CopyParams {
     unused: u32,
 }
 
+/// The type that is held where this one is asked for.
+pub(super) fn held(kind: KvType) -> KvType {
+    if kind == KvType::Auto { KvType::F32 } else { kind }
+}
+
+/// 16-byte pieces of a head's slot. In q8_0 bytes and scales (`shaders/kv_q8_0.wgsl`) fill whole pieces each.
+fn slot_pieces(kind: KvType, head_dim: usize) -> usize {
+    match kind {
+        KvType::Auto | KvType::F32 => head_dim / 4,
+        KvType::F16 => head_dim / 8,
+        KvType::Q8_0 => head_dim.div_ceil(16) + head_dim.div_ceil(128),
+    }
+}
+
 impl Cache {
-    /// An empty cache, to be allocated with `capacity` slots; it grows when they are full. Keys and values are f16, or f32.
+    /// An empty cache, to be allocated with `capacity` slots; it grows when they are full. `Auto` is f32.
     pub fn new(
         gpu: &Gpu,
         layers: usize,
@@ -71,7 +85,7 @@ impl Cache {
         capacity: usize,
         kind: KvType,
     ) -> Self {
-        let kind = if kind == KvType::F16 { KvType::F16 } else { KvType::F32 };
+        let kind = held(kind);
         Self {
             gpu: gpu.clone(),
             layers: Vec::new(),
@@ -259,12 +273,12 @@ impl Cache {
     }
 
     fn slot_bytes(&self) -> usize {
-        self.head_dim * if self.kind == KvType::F16 { 2 } else { 4 }
+        16 * self.pieces() as usize
     }
 
     /// 16-byte pieces of a head's slot.
     fn pieces(&self) -> u32 {
-        (self.slot_bytes() / 16) as u32
+        slot_pieces(self.kind, self.head_dim) as u32
     }
 
     fn copy_params(&self, to: &Self) -> CopyParams {

@@ -182,8 +182,7 @@ pub fn attention(
     rows: usize,
 ) -> Result<KernelTime> {
     let AttentionShape { heads, kv_heads, head_dim } = shape;
-    let value = if kind == KvType::F16 { 2 } else { 4 };
-    let layer = (slots * kv_heads * head_dim * 2 * value) as u64;
+    let layer = (slots * kv_heads * 2 * kind.head_bytes(head_dim)) as u64;
     let layers = (extent.bytes / layer.max(1)).clamp(1, 32) as usize;
     let mut stream = gpu.stream();
     let mut attention = Attention::new(gpu, shape, kind)?;

@@ -1,8 +1,13 @@
 //! Keys and values of new rows on their way to the cache.
 
+use std::sync::Arc;
+
 use bytemuck::{Pod, Zeroable};
 
-use super::{Access, Attention, AttentionShape, Buffer, Cache, GpuError, KvType, LINE, Result, Rows, Stream};
+use super::{
+    Access, Attention, AttentionShape, Buffer, Cache, GpuError, Kernel, KvType, LINE, Result, Rows, Stream,
+};
+use crate::gpu::products::source::{Setting, source};
 
 /// Threads of a workgroup, as in the shaders.
 const THREADS: usize = 64;
@@ -41,20 +46,12 @@ impl Attention {
         cache: &Cache,
         layer: usize,
     ) -> Result<()> {
-        use Access::{Read, Write};
-        let AttentionShape { heads, kv_heads, head_dim } = self.shape;
         let (qkv, params) = self.store_params(qkv, cache)?;
-        let kernel = self.gpu.kernel(
-            self.named("store f16", "store f32"),
-            &|| self.store_source(include_str!("../shaders/store.wgsl")),
-            &[Write, Read, Write, Write],
-            &[("D", head_dim as f64), ("ROTATE", f64::from(u8::from(angles.is_some())))],
-        )?;
+        let kernel = self.store_kernel(angles.is_some(), false)?;
         let layer = cache.layer(layer)?;
         let table = self.table()?;
-        let threads = (heads + 2 * kv_heads) * head_dim / 8;
-        let groups = store_groups(threads.div_ceil(THREADS), params.rows as usize);
-        stream.dispatch(&kernel, &params, &[qkv, angles.unwrap_or(table), &layer.keys, &layer.values], groups)
+        let buffers = [qkv, angles.unwrap_or(table), &layer.keys, &layer.values];
+        stream.dispatch(&kernel, &params, &buffers, self.store_groups())
     }
 
     /// As [`Attention::store`], with queries and keys normed in each head before they are rotated.
@@ -67,26 +64,43 @@ impl Attention {
         cache: &Cache,
         layer: usize,
     ) -> Result<()> {
-        use Access::{Read, Write};
-        let AttentionShape { heads, kv_heads, head_dim } = self.shape;
         let (qkv, params) = self.store_params(qkv, cache)?;
+        let head_dim = self.shape.head_dim;
         if norms.weights.iter().any(|weight| weight.bytes() < head_dim as u64 * 4) {
             return Err(GpuError::Invalid(format!("norms of heads have fewer than {head_dim} weights")));
         }
-        let kernel = self.gpu.kernel(
-            self.named("store normed f16", "store normed f32"),
-            &|| self.store_source(include_str!("../shaders/store_normed.wgsl")),
-            &[Write, Read, Write, Write, Read, Read],
-            &[("D", head_dim as f64)],
-        )?;
+        let kernel = self.store_kernel(true, true)?;
         let params = StoreParams { eps: norms.eps, ..params };
         let layer = cache.layer(layer)?;
-        // A head is computed in one workgroup, whose threads add up its squares.
-        let heads_of_group = THREADS / (head_dim / 8);
-        let groups = store_groups((heads + 2 * kv_heads).div_ceil(heads_of_group), params.rows as usize);
         let [queries, keys] = norms.weights;
         let buffers = [qkv, angles, &layer.keys, &layer.values, queries, keys];
-        stream.dispatch(&kernel, &params, &buffers, groups)
+        stream.dispatch(&kernel, &params, &buffers, self.store_groups())
+    }
+
+    fn store_kernel(&self, rotate: bool, normed: bool) -> Result<Arc<Kernel>> {
+        use Access::{Read, Write};
+        let kept = match self.kind {
+            KvType::F16 => include_str!("../shaders/store_f16.wgsl"),
+            KvType::Q8_0 => include_str!("../shaders/store_q8_0.wgsl"),
+            KvType::Auto | KvType::F32 => include_str!("../shaders/store_f32.wgsl"),
+        };
+        let (name, names): (&str, &'static [&'static str]) =
+            if normed { ("store normed", &["NORMED"]) } else { ("store", &[]) };
+        let bindings = [Write, Read, Write, Write, Read, Read];
+        self.gpu.kernel(
+            &self.named(name),
+            &|| source(&[include_str!("../shaders/store.wgsl"), kept], Setting { rows: 0, names }),
+            if normed { &bindings } else { &bindings[..4] },
+            &[("D", self.shape.head_dim as f64), ("ROTATE", f64::from(u8::from(rotate)))],
+        )
+    }
+
+    /// Workgroups of a pass: each computes some whole heads of a row.
+    fn store_groups(&self) -> [u32; 3] {
+        let AttentionShape { heads, kv_heads, head_dim } = self.shape;
+        let (rows, heads_of_group) = (self.visible.rows(), THREADS / (head_dim / 8));
+        let width = (heads + 2 * kv_heads).div_ceil(heads_of_group);
+        [width as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
     }
 
     /// The memory of a pass's rows, and where they go.
@@ -108,18 +122,4 @@ impl Attention {
         };
         Ok((buffer, params))
     }
-
-    /// A kernel's source before what writes this type of keys and values.
-    fn store_source(&self, source: &str) -> String {
-        let kind = match self.kind {
-            KvType::F16 => include_str!("../shaders/store_f16.wgsl"),
-            _ => include_str!("../shaders/store_f32.wgsl"),
-        };
-        [source, kind].concat()
-    }
-}
-
-/// Workgroups for rows of `width` workgroups each.
-fn store_groups(width: usize, rows: usize) -> [u32; 3] {
-    [width as u32, rows.min(LINE) as u32, rows.div_ceil(LINE) as u32]
 }

@@ -3,7 +3,7 @@
 mod normed;
 mod plain;
 
-use self::plain::{Plain, angles, bits, close, width};
+use self::plain::{Plain, angles, bits, close, tolerance, width};
 use super::*;
 use crate::{
     VisualSpans,
@@ -76,7 +76,7 @@ fn attention_is_that_of_the_textbook() {
         [(6, 2, 16), (7, 1, 128), (2, 2, 80), (3, 3, 72), (2, 1, 256), (4, 4, 8), (2, 1, 136)]
     {
         let shape = AttentionShape { heads, kv_heads, head_dim };
-        for kind in [KvType::F32, KvType::F16] {
+        for kind in KvType::ALL {
             let (mut ours, mut plain) =
                 (Sequence::new(&gpu, shape, kind, true), Plain::new(shape, kind, true));
             for (seed, (before, count)) in [(0, 130), (130, 9), (139, 1)].into_iter().enumerate() {
@@ -84,8 +84,7 @@ fn attention_is_that_of_the_textbook() {
                 let positions: Vec<usize> = (before..before + count).collect();
                 let got = ours.pass(&rows, &positions, &Mask::Causal, None);
                 let (_, want) = plain.pass(&rows, &positions, &|r| (0..=before + r).collect());
-                let tolerance = if kind == KvType::F16 { 5e-3 } else { 2e-5 };
-                close(&got, &want, tolerance, &format!("{shape:?} {kind:?} {before}"));
+                close(&got, &want, tolerance(kind), &format!("{shape:?} {kind:?} {before}"));
             }
         }
     }
@@ -98,6 +97,7 @@ fn a_row_has_the_same_bits_whatever_rows_are_beside_it() {
         (SHAPE, KvType::F32),
         (AttentionShape { heads: 7, kv_heads: 1, head_dim: 64 }, KvType::F16),
         (AttentionShape { heads: 2, kv_heads: 2, head_dim: 128 }, KvType::F16),
+        (AttentionShape { heads: 3, kv_heads: 1, head_dim: 80 }, KvType::Q8_0),
     ] {
         let prompt = rows(shape, 1, 380);
         let new = rows(shape, 2, 64);
@@ -130,7 +130,7 @@ fn a_tree_node_has_the_bits_of_a_chain() {
     // The root is the first row; the tree crosses a span.
     let paths: Vec<Vec<usize>> =
         vec![vec![0], vec![0, 1], vec![0, 2], vec![0, 1, 3], vec![0, 2, 4], vec![0, 2, 4, 5]];
-    for kind in [KvType::F32, KvType::F16] {
+    for kind in KvType::ALL {
         for before in [5, 120, 125, 127, 128, 300] {
             let prompt = rows(SHAPE, 3, before);
             let tree = rows(SHAPE, 4, paths.len());
@@ -189,7 +189,7 @@ fn a_tree_of_several_passes_is_that_of_the_textbook() {
 #[test]
 fn long_sequences_are_attended_to() {
     let Some(gpu) = gpu_or_skip() else { return };
-    for kind in [KvType::F32, KvType::F16] {
+    for kind in KvType::ALL {
         let shape = AttentionShape { heads: 2, kv_heads: 1, head_dim: 16 };
         let (mut ours, mut plain) = (Sequence::new(&gpu, shape, kind, false), Plain::new(shape, kind, false));
         let prompt = rows(shape, 1, 5000);
@@ -199,8 +199,8 @@ fn long_sequences_are_attended_to() {
         let new = rows(shape, 2, 3);
         let got = ours.pass(&new, &[0; 3], &Mask::Causal, None);
         let (_, want) = plain.pass(&new, &[0; 3], &|r| (0..=5000 + r).collect());
-        close(&got, &want, 2e-5 + if kind == KvType::F16 { 1e-3 } else { 0.0 }, "long");
-        assert!(ours.cache.bytes() >= 5003 * 2 * 16 * if kind == KvType::F16 { 2 } else { 4 });
+        close(&got, &want, tolerance(kind), "long");
+        assert!(ours.cache.bytes() >= 5003 * 2 * kind.head_bytes(16));
     }
 }
 

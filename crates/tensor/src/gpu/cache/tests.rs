@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-const KINDS: [KvType; 2] = [KvType::F32, KvType::F16];
+const KINDS: [KvType; 3] = KvType::ALL;
 const SHAPE: AttentionShape = AttentionShape { heads: 2, kv_heads: 2, head_dim: 8 };
 
 /// Slot `s` of layer `l` holds `s + l / 2 + head / 4` in all of its keys, and as much less in its values.
@@ -44,26 +44,34 @@ fn slot(cache: &Cache, layer: usize, head: usize, slot: usize) -> f32 {
     let bytes = stream
         .read_all(&[(&held.keys, 0, held.keys.bytes()), (&held.values, 0, held.values.bytes())])
         .unwrap();
-    let wide = |bytes: &Vec<u8>| -> Vec<f32> {
-        match cache.kind() {
-            KvType::F16 => {
-                let halves: Vec<u16> = bytemuck::pod_collect_to_vec(bytes);
-                halves.iter().map(|bits| half::f16::from_bits(*bits).to_f32()).collect()
-            }
-            _ => bytemuck::pod_collect_to_vec(bytes),
-        }
-    };
-    let (keys, values) = (wide(&bytes[0]), wide(&bytes[1]));
-    let lanes = if cache.kind() == KvType::F16 { 8 } else { 4 };
-    let key = |i: usize| {
-        let block = (head * cache.capacity() + slot / BLOCK * BLOCK) * 8;
-        keys[block + (i / lanes * BLOCK + slot % BLOCK) * lanes + i % lanes]
-    };
-    let value = |i: usize| values[(head * cache.capacity() + slot) * 8 + i];
+    let (pieces, first) = (cache.pieces() as usize, head * cache.capacity());
+    let piece = |bytes: &[u8], at: usize| bytes[16 * at..16 * at + 16].to_vec();
+    let keys = (0..pieces)
+        .flat_map(|i| piece(&bytes[0], (first + slot / BLOCK * BLOCK) * pieces + i * BLOCK + slot % BLOCK));
+    let values = (0..pieces).flat_map(|i| piece(&bytes[1], (first + slot) * pieces + i));
+    let (keys, values) = (numbers(cache.kind(), &keys.collect::<Vec<u8>>()), values.collect::<Vec<u8>>());
+    let values = numbers(cache.kind(), &values);
     for i in 0..8 {
-        assert_eq!((key(i), value(i)), (key(0), -key(0)), "layer {layer} head {head} slot {slot}");
+        assert_eq!((keys[i], values[i]), (keys[0], -keys[0]), "layer {layer} head {head} slot {slot}");
     }
-    key(0)
+    keys[0]
+}
+
+/// The eight numbers in the pieces of a slot.
+fn numbers(kind: KvType, bytes: &[u8]) -> Vec<f32> {
+    match kind {
+        KvType::Q8_0 => {
+            let scale = f32::from_le_bytes(bytes[16..20].try_into().unwrap());
+            // Numbers are quarters, and the largest of a block has an error of its last bits only.
+            let near = |v: f32| if v.abs() < 1e6 { (v * 4.0).round() / 4.0 } else { v };
+            bytes[..8].iter().map(|byte| near(f32::from(byte.cast_signed()) * scale)).collect()
+        }
+        KvType::F16 => {
+            let halves: Vec<u16> = bytemuck::pod_collect_to_vec(bytes);
+            halves.iter().map(|bits| half::f16::from_bits(*bits).to_f32()).collect()
+        }
+        _ => bytemuck::pod_collect_to_vec(bytes),
+    }
 }
 
 fn want(layer: usize, head: usize, slot: usize) -> f32 {
@@ -77,7 +85,7 @@ fn growing_keeps_what_was_written() {
         let mut cache = Cache::new(&gpu, 2, 2, 8, 8, kind);
         assert_eq!(
             (cache.bytes(), cache.capacity()),
-            (2 * 2 * 2 * 32 * 8 * if kind == KvType::F16 { 2 } else { 4 }, 0)
+            (2 * 2 * 2 * 32 * if kind == KvType::F16 { 16 } else { 32 }, 0)
         );
         fill(&mut cache, 300, 90);
         assert_eq!(cache.len(), 300);

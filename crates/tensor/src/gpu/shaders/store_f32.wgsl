@@ -2,10 +2,17 @@
 @group(0) @binding(3) var<storage, read_write> keys: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> values: array<vec4<f32>>;
 
-fn store_key(head: u32, slot: u32, c: u32, value: vec4<f32>) {
-    keys[(head * params.capacity + slot / 32u * 32u) * (D / 4u) + c * 32u + slot % 32u] = value;
+fn keep(to: Place, thread: u32, low: vec4<f32>, high: vec4<f32>) {
+    if (to.is_kept) {
+        keep4(to, to.c, low);
+        keep4(to, to.c + D / 8u, high);
+    }
 }
 
-fn store_value(head: u32, slot: u32, c: u32, value: vec4<f32>) {
-    values[(head * params.capacity + slot) * (D / 4u) + c] = value;
+fn keep4(to: Place, c: u32, value: vec4<f32>) {
+    if (to.is_value) {
+        values[(to.head * params.capacity + to.slot) * (D / 4u) + c] = value;
+    } else {
+        keys[(to.head * params.capacity + to.slot / 32u * 32u) * (D / 4u) + c * 32u + to.slot % 32u] = value;
+    }
 }

@@ -33,7 +33,7 @@ fn queries_and_keys_are_normed_before_they_are_rotated() {
         [(6, 2, 16), (7, 1, 128), (2, 2, 80), (3, 3, 72), (2, 1, 256), (4, 4, 8), (2, 1, 136), (32, 8, 128)]
     {
         let shape = AttentionShape { heads, kv_heads, head_dim };
-        for kind in [KvType::F32, KvType::F16] {
+        for kind in KvType::ALL {
             let (mut ours, weights) = normed(&gpu, shape, kind);
             let mut plain = Plain::new(shape, kind, true);
             for (seed, (before, count)) in [(0, 33), (33, 6), (39, 1)].into_iter().enumerate() {
@@ -42,8 +42,7 @@ fn queries_and_keys_are_normed_before_they_are_rotated() {
                 let got = ours.pass(&rows, &positions, &Mask::Causal, None);
                 let rows = by_hand(&rows, shape, &weights);
                 let (_, want) = plain.pass(&rows, &positions, &|r| (0..=before + r).collect());
-                let tolerance = if kind == KvType::F16 { 5e-3 } else { 2e-5 };
-                close(&got, &want, tolerance, &format!("{shape:?} {kind:?} {before}"));
+                close(&got, &want, tolerance(kind), &format!("{shape:?} {kind:?} {before}"));
             }
         }
     }
@@ -52,11 +51,16 @@ fn queries_and_keys_are_normed_before_they_are_rotated() {
 #[test]
 fn a_normed_row_has_the_same_bits_whatever_rows_are_beside_it() {
     let Some(gpu) = gpu_or_skip() else { return };
-    for (heads, kv_heads, head_dim) in [(6, 2, 16), (3, 1, 128), (2, 2, 80)] {
+    for (heads, kv_heads, head_dim, kind) in [
+        (6, 2, 16, KvType::F16),
+        (3, 1, 128, KvType::F16),
+        (2, 2, 80, KvType::F16),
+        (2, 1, 128, KvType::Q8_0),
+    ] {
         let shape = AttentionShape { heads, kv_heads, head_dim };
         let all = rows(shape, 1, 64);
         let run = |parts: &[usize]| {
-            let (mut sequence, _) = normed(&gpu, shape, KvType::F16);
+            let (mut sequence, _) = normed(&gpu, shape, kind);
             let (mut at, mut out) = (0, Vec::new());
             for part in parts {
                 let values = &all[at * width(shape)..(at + part) * width(shape)];

@@ -40,8 +40,11 @@ impl Plain {
     }
 
     fn held(&self, values: Vec<f64>) -> Vec<f64> {
-        let round = |v: f64| if self.kind == KvType::F16 { half::f16::from_f64(v).to_f64() } else { v };
-        values.into_iter().map(round).collect()
+        match self.kind {
+            KvType::F16 => values.into_iter().map(|v| half::f16::from_f64(v).to_f64()).collect(),
+            KvType::Q8_0 => values.chunks(32).flat_map(in_bytes).collect(),
+            KvType::Auto | KvType::F32 => values,
+        }
     }
 
     /// The softmax weights of each row and head by slot, and what attention gives.
@@ -84,6 +87,22 @@ impl Plain {
             all.push(by_head);
         }
         (all, out)
+    }
+}
+
+/// A block of values as signed bytes times a scale.
+fn in_bytes(block: &[f64]) -> Vec<f64> {
+    let scale = block.iter().fold(0.0, |peak: f64, v| peak.max(v.abs())) / 127.0;
+    block.iter().map(|v| (v / scale).round_ties_even() * scale).collect()
+}
+
+/// What rounding explains at most where keys and values of this type are stored.
+pub fn tolerance(kind: KvType) -> f64 {
+    match kind {
+        KvType::Auto | KvType::F32 => 2e-5,
+        KvType::F16 => 5e-3,
+        // A value between two bytes can become the other one.
+        KvType::Q8_0 => 3e-2,
     }
 }
 
