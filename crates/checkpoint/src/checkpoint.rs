@@ -202,11 +202,18 @@ impl Checkpoint {
         Self { weight_cache: cache, ..self }
     }
 
-    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes. Fails if
+    /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes. Converted
+    /// matrices may wait for the disk if they are the loaded model's own memory (`are_shared`), others hold up the loading. Fails if
     /// the loading was stopped, or a weight file cannot be read.
-    pub fn open_weight_cache(&self, variant: &str, expected: u64) -> Result<(), CheckpointError> {
+    pub fn open_weight_cache(
+        &self,
+        variant: &str,
+        expected: u64,
+        are_shared: bool,
+    ) -> Result<(), CheckpointError> {
+        let waiting = if are_shared { self.tensors().count() } else { 1 };
         match &self.weight_cache {
-            Some(cache) if !self.random => self.kept.open(cache, self, variant, expected),
+            Some(cache) if !self.random => self.kept.open(cache, self, variant, expected, waiting),
             _ => Ok(()),
         }
     }

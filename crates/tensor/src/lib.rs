@@ -49,6 +49,7 @@ mod error;
 pub mod experts;
 pub mod fused;
 pub mod gpu;
+pub mod kept;
 mod kv;
 mod linear_attention;
 pub mod logits;

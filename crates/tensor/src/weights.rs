@@ -10,6 +10,7 @@ use crate::{
         table::Values,
         thread_pool::{DisjointSliceMut, ThreadPool},
     },
+    kept::{Keep, Kept},
 };
 
 /// Values that one thread generates at a time.
@@ -69,13 +70,18 @@ pub trait Weights: Sync {
         false
     }
 
-    /// A matrix that an earlier loading converted and kept.
-    fn kept(&self, _key: &str, _outputs: usize, _inputs: usize) -> Option<Weight> {
+    /// A matrix of `[outputs, inputs]` that an earlier loading converted and kept.
+    fn kept(&self, _key: &str, _shape: [usize; 2]) -> Option<Kept> {
         None
     }
 
+    /// True if this loading keeps what it converts.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// Keep a converted matrix of `[outputs, inputs]`, made from tensors with these hashes, for later loadings.
-    fn keep(&self, _key: &str, _weight: &Weight, _shape: [usize; 2], _sources: Vec<(String, u64)>) {}
+    fn keep(&self, _key: &str, _matrix: Box<dyn Keep>, _shape: [usize; 2], _sources: Vec<(String, u64)>) {}
 }
 
 /// Random values of a tensor, deterministic by name: norms are one, biases zero, matrices uniform within bounds that preserve

@@ -109,7 +109,7 @@ fn with_gpus(program: &Program, args: &[&str]) -> crate::cli::Outcome {
 }
 
 /// The program, if the software adapter is installed; else the test is skipped, or fails where it is required.
-fn software() -> Option<Program> {
+pub fn software() -> Option<Program> {
     let program = Program::new();
     let doctor = with_gpus(&program, &["doctor"]);
     let found = doctor.stdout.contains(", software, vulkan");

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::cli::{Outcome, Program, event, events, outcome};
+use crate::cli::{Outcome, Program, devices::software, event, events, outcome};
 
 /// Width of the feed-forward layers: the checkpoint is large enough to be kept.
 const WIDE: usize = 44_032;
@@ -144,6 +144,27 @@ fn the_second_start_maps_the_weights_of_the_first() {
     let cleared = program.run(&["models", "cache", "clear", "model", "--stale"]);
     assert!(cleared.stdout.starts_with("2 removed, "), "{}", cleared.stdout);
     assert_eq!(kept(&program), Vec::<Value>::new());
+}
+
+#[test]
+fn a_gpu_keeps_weights_in_its_own_layout() {
+    let Some(program) = software() else { return };
+    let model = checkpoint(&program);
+    std::thread::sleep(Duration::from_millis(2100));
+    let run = |more: &[&str]| {
+        let (args, found) = ([&["--device", "gpu"], more].concat(), [("SPECREEL_GPU", Path::new(""))]);
+        tokens(&caption(&program, &model, &args, &found))
+    };
+    let plain = run(&["--no-weight-cache"]);
+    let first = logged(&program, || assert_eq!(run(&[]), plain));
+    assert!(first.contains("(q8_0, gpu) are converted, and kept in"), "{first}");
+    let second = logged(&program, || assert_eq!(run(&[]), plain));
+    assert!(second.contains("(q8_0, gpu) mapped from") && !second.contains("no usable"), "{second}");
+    assert_eq!(program.run(&["models", "cache", "verify"]).code, 0);
+    // The CPU's are others.
+    let cpu = logged(&program, || drop(caption(&program, &model, &[], &[])));
+    assert!(cpu.contains("(q8_0) are converted, and kept in"), "{cpu}");
+    assert_eq!(kept(&program).len(), 2);
 }
 
 #[test]

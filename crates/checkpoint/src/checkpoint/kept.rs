@@ -17,7 +17,10 @@ use crate::weight_cache::{
 };
 use crate::{Checkpoint, hub::free_space};
 use specreel_record::units::bytes;
-use specreel_tensor::{CheckpointError, cpu::linear::Weight};
+use specreel_tensor::{
+    CheckpointError,
+    kept::{Keep, Kept},
+};
 
 /// Bytes that stay free on the volume.
 const FREE: u64 = 1 << 30;
@@ -69,6 +72,7 @@ impl KeptWeights {
         checkpoint: &Checkpoint,
         variant: &str,
         expected: u64,
+        waiting: usize,
     ) -> Result<(), CheckpointError> {
         // GGUF files are mapped as they are.
         if checkpoint.files().gguf().is_some() || checkpoint.bytes() < LEAST_CHECKPOINT {
@@ -105,7 +109,7 @@ impl KeptWeights {
         } else if let Some(free) = free_space(&cache.dir).filter(|free| *free < expected + FREE) {
             format!("they take {}, and {} are free in {}", bytes(expected), bytes(free), cache.dir.display())
         } else {
-            match Writer::start(cache.clone(), id, index, checkpoint.tensors().count()) {
+            match Writer::start(cache.clone(), id, index, waiting) {
                 Ok(writer) => {
                     tracing::info!(
                         "weights of {model} ({variant}) are converted, and kept in {}",
@@ -169,32 +173,34 @@ impl KeptWeights {
         Ok(true)
     }
 
-    pub fn get(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
-        let mut state = self.state();
-        let State::Mapped(file) = &*state else { return None };
-        let weight = file.weight(key, outputs, inputs);
-        if weight.is_none() {
-            tracing::warn!(
-                "weight cache: {} has no `{key}` of {outputs} x {inputs}",
-                file.map.path().display()
-            );
-            *state = State::Lacking(file.map.path().to_owned());
-        }
-        weight
+    /// True if converted weights are written.
+    pub(crate) fn is_writing(&self) -> bool {
+        matches!(*self.state(), State::Writing { .. })
     }
 
-    /// Keep a matrix that was made from these tensors, with the hashes of their bytes.
-    pub(crate) fn put(
-        &self,
-        key: &str,
-        weight: &Weight,
-        [outputs, inputs]: [usize; 2],
-        tensors: Vec<(String, u64)>,
-    ) {
-        if let State::Writing { writer, .. } = &*self.state() {
-            let (key, format) = (key.to_owned(), weight.format());
-            let matrix = Matrix { key, format, outputs, inputs, arrays: Vec::new(), tensors };
-            writer.matrix(matrix, weight.clone());
+    /// A matrix of the mapped file.
+    pub(crate) fn get(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
+        let mut state = self.state();
+        let State::Mapped(file) = &*state else { return None };
+        let kept = file.matrix(key, shape);
+        if kept.is_none() {
+            *state = lacking(file, key, shape);
+        }
+        kept
+    }
+
+    /// Keep a matrix that was made from these tensors, with the hashes of their bytes. One that a mapped file should have had is
+    /// missing there, or in a format that is not used.
+    pub(crate) fn put(&self, key: &str, kept: Box<dyn Keep>, shape: [usize; 2], tensors: Vec<(String, u64)>) {
+        let mut state = self.state();
+        match &*state {
+            State::Writing { writer, .. } => {
+                let ([outputs, inputs], key, format) = (shape, key.to_owned(), kept.format());
+                let matrix = Matrix { key, format, outputs, inputs, arrays: Vec::new(), tensors };
+                writer.matrix(matrix, kept);
+            }
+            State::Mapped(file) => *state = lacking(file, key, shape),
+            State::Lacking(_) | State::Off => {}
         }
     }
 
@@ -221,6 +227,12 @@ impl KeptWeights {
             State::Off => {}
         }
     }
+}
+
+fn lacking(file: &CacheFile, key: &str, [outputs, inputs]: [usize; 2]) -> State {
+    let path = file.map.path();
+    tracing::warn!("weight cache: {} has no usable `{key}` of {outputs} x {inputs}", path.display());
+    State::Lacking(path.to_owned())
 }
 
 fn source_of(checkpoint: &Checkpoint) -> Option<Source> {

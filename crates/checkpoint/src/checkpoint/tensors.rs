@@ -9,6 +9,7 @@ use crate::gguf::{Layout, Stored};
 use specreel_tensor::{
     Weights,
     cpu::{kernels::HalfKind, linear::Weight, table::Values},
+    kept::{Keep, Kept},
     weights::TakeRows,
 };
 
@@ -128,12 +129,16 @@ impl Weights for Checkpoint {
         self.files.gguf().is_some()
     }
 
-    fn kept(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
-        self.kept.get(key, outputs, inputs)
+    fn kept(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
+        self.kept.get(key, shape)
     }
 
-    fn keep(&self, key: &str, weight: &Weight, shape: [usize; 2], sources: Vec<(String, u64)>) {
-        self.kept.put(key, weight, shape, sources);
+    fn keeps(&self) -> bool {
+        self.kept.is_writing()
+    }
+
+    fn keep(&self, key: &str, matrix: Box<dyn Keep>, shape: [usize; 2], sources: Vec<(String, u64)>) {
+        self.kept.put(key, matrix, shape, sources);
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::FORMAT;
-use specreel_tensor::{cpu::linear::Weight, store::FileMap};
+use specreel_tensor::{kept::Kept, store::FileMap};
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"SPCRWGTS";
@@ -84,13 +84,13 @@ impl CacheFile {
         Ok(Self { map, index, hash })
     }
 
-    /// A matrix; `None` if there is none of this name and size in a format of this processor.
-    pub fn weight(&self, key: &str, outputs: usize, inputs: usize) -> Option<Weight> {
-        let same = |m: &&Matrix| (m.key.as_str(), m.outputs, m.inputs) == (key, outputs, inputs);
+    /// A matrix of this name, outputs and inputs.
+    pub fn matrix(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
+        let same = |m: &&Matrix| m.key == key && [m.outputs, m.inputs] == shape;
         let matrix = self.index.matrices.iter().find(same)?;
-        let arrays: Vec<(usize, usize)> =
-            matrix.arrays.iter().map(|&(at, bytes, _)| (at as usize, bytes as usize)).collect();
-        Weight::mapped(&matrix.format, &self.map, &arrays, outputs, inputs)
+        let place = |&(at, bytes, _): &(u64, u64, u64)| (at as usize, bytes as usize);
+        let (format, map) = (matrix.format.clone(), Arc::clone(&self.map));
+        Some(Kept { format, shape, map, arrays: matrix.arrays.iter().map(place).collect() })
     }
 
     /// Read all arrays and compare them with their hashes.

@@ -21,7 +21,7 @@ use super::{
     source::{Source, Sources},
 };
 use crate::WeightCache;
-use specreel_tensor::cpu::linear::Weight;
+use specreel_tensor::kept::Keep;
 
 /// Bytes that are written at a time.
 const PIECE: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl Drop for Counted {
 type Listed = (Source, PathBuf);
 
 enum Message {
-    Matrix(Box<Matrix>, Weight),
+    Matrix(Box<Matrix>, Box<dyn Keep>),
     /// All matrices were sent; the source, in this directory, is listed if there is one.
     End(Option<Listed>),
 }
@@ -65,13 +65,13 @@ enum Message {
 pub struct Writer(SyncSender<Message>);
 
 impl Writer {
-    /// Begin a file of about `matrices` matrices. That many may wait for the disk, as they share the loaded model's values.
+    /// Begin a file. So many matrices may wait for the disk; another one waits until it is written.
     /// Fails if it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
-    pub fn start(cache: WeightCache, id: String, index: Index, matrices: usize) -> io::Result<Self> {
+    pub fn start(cache: WeightCache, id: String, index: Index, waiting: usize) -> io::Result<Self> {
         std::fs::create_dir_all(&cache.dir)?;
         let partial = cache.path(&id, PARTIAL);
         let file = create_locked(&partial)?;
-        let (sender, inbox) = sync_channel(matrices + 1);
+        let (sender, inbox) = sync_channel(waiting);
         let counted = Counted::new();
         std::thread::Builder::new().name("weight-cache".into()).spawn(move || {
             let _counted = counted;
@@ -89,9 +89,9 @@ impl Writer {
         Ok(Self(sender))
     }
 
-    pub fn matrix(&self, matrix: Matrix, weight: Weight) {
+    pub fn matrix(&self, matrix: Matrix, arrays: Box<dyn Keep>) {
         // A thread that gave up has logged why.
-        let _ = self.0.send(Message::Matrix(Box::new(matrix), weight));
+        let _ = self.0.send(Message::Matrix(Box::new(matrix), arrays));
     }
 
     /// Complete the file, and list the source it was made from.
@@ -137,12 +137,12 @@ fn write(
     let mut out = file;
     let mut at = out.seek(SeekFrom::Start(ALIGN))?;
     let source = loop {
-        let (mut matrix, weight) = match inbox.recv() {
-            Ok(Message::Matrix(matrix, weight)) => (matrix, weight),
+        let (mut matrix, kept) = match inbox.recv() {
+            Ok(Message::Matrix(matrix, kept)) => (matrix, kept),
             Ok(Message::End(source)) => break source,
             Err(_) => return Ok(None),
         };
-        for array in weight.arrays() {
+        for array in kept.arrays() {
             at = out.seek(SeekFrom::Start(at.next_multiple_of(ALIGN)))?;
             let mut hash = XxHash3_64::new();
             for piece in array.chunks(PIECE) {

@@ -1,6 +1,6 @@
 //! A model's language model once more, in fewer bits: it drafts for the model and shares its vision tower.
 
-use super::{ModelError, VideoLlm};
+use super::{ModelError, VideoLlm, video_llm::kept_on};
 use crate::decoder::{Decoder, parts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, WeightType};
@@ -14,10 +14,10 @@ impl VideoLlm {
     /// The language model of this model's `checkpoint` in another weight type, on the same device.
     pub fn self_draft(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
         let device = self.device().with_dtype(dtype);
-        // A GPU has layouts of its own.
-        if device.is_batch_invariant() && device.gpu().is_none() {
-            let variant = format!("{}, no tower", dtype.name());
-            checkpoint.open_weight_cache(&variant, self.bytes_in(checkpoint, dtype))?;
+        if let Some(place) = kept_on(&device) {
+            let variant = format!("{}, no tower{place}", dtype.name());
+            let expected = self.bytes_in(checkpoint, dtype);
+            checkpoint.open_weight_cache(&variant, expected, device.gpu().is_none())?;
         }
         let decoder = Decoder::load(checkpoint, self.decoder().config(), &device, &mut |_, _| {});
         if checkpoint.stopped() {

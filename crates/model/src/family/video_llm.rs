@@ -33,6 +33,14 @@ pub struct VideoLlm {
     cache_note: Option<String>,
 }
 
+/// What a device's kept weights have in the name of their variant: a GPU's layout is its own. `None` if none are kept.
+pub(super) fn kept_on(device: &ComputeDevice) -> Option<&'static str> {
+    match device.gpu() {
+        Some(_) => Some(", gpu"),
+        None => device.is_batch_invariant().then_some(""),
+    }
+}
+
 /// Check a GPU before a model is loaded to it. The software adapter is checked by this crate's tests.
 fn self_test(device: &ComputeDevice) -> Result<(), ModelError> {
     let Some(gpu) = device.gpu().filter(|gpu| !gpu.is_software()) else { return Ok(()) };
@@ -112,17 +120,16 @@ impl VideoLlm {
         }
         let tensors = parts::tensors(&config.text).into_iter();
         checkpoint.check_adapter(tensors.chain(vision::parts::tensors(&tower_config)))?;
-        // A GPU has layouts of its own.
-        if device.is_batch_invariant() && device.gpu().is_none() {
+        if let Some(place) = kept_on(device) {
             let (dtype, tower) = (device.dtype(), device.tower());
             let variant = match tower == dtype {
-                true => dtype.name().to_owned(),
-                false => format!("{}, tower {}", dtype.name(), tower.name()),
+                true => format!("{}{place}", dtype.name()),
+                false => format!("{}, tower {}{place}", dtype.name(), tower.name()),
             };
             let table = checkpoint.value_bytes("model.embed_tokens.weight");
             // The tower is small in comparison.
             let expected = parts::bytes(&config.text, dtype, table);
-            checkpoint.open_weight_cache(&variant, expected)?;
+            checkpoint.open_weight_cache(&variant, expected, device.gpu().is_none())?;
         }
         parts::check_tied(&config.text, checkpoint)?;
         self_test(device)?;

@@ -154,6 +154,7 @@ impl RowsMut<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kept::Keep;
 
     #[test]
     fn values_too_large_for_the_type_are_refused() {

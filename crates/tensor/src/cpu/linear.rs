@@ -1,8 +1,11 @@
 //! The decoder's matrices on the CPU: `y = x Wᵀ + b` for a few rows.
 
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
-use crate::{BlockKind, Result, TensorType, WeightType, store::FileMap};
+use crate::{
+    BlockKind, Result, TensorType, WeightType,
+    kept::{Keep, Kept},
+};
 
 pub use super::{
     builder::Builder,
@@ -57,43 +60,18 @@ impl Weight {
         }
     }
 
-    /// The type and its layout on this processor, as it is written in files of kept weights.
-    pub fn format(&self) -> String {
-        match self {
-            Weight::Stored(Values::Blocks(blocks)) => format!("blocks of {}", blocks.kind().name()),
-            Weight::Stored(values) => values.kind().name().into(),
-            Weight::Panels(panels) => {
-                format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
-            }
-            Weight::Q8(_) => format!("q8_0 in {}", Weights8::layout()),
-        }
-    }
-
-    /// The arrays of the weights as bytes.
-    pub fn arrays(&self) -> Vec<&[u8]> {
-        match self {
-            Weight::Stored(values) => vec![values.as_bytes()],
-            Weight::Panels(w) => vec![w.as_bytes()],
-            Weight::Q8(w) => w.arrays().to_vec(),
-        }
-    }
-
-    /// The matrix of `outputs × inputs` weights whose [`Weight::arrays`] are at these places (first byte, bytes) of a file; `None`
-    /// if the format is not one of this processor, or the arrays are not in the file or have another size.
-    pub fn mapped(
-        format: &str,
-        map: &Arc<FileMap>,
-        arrays: &[(usize, usize)],
-        outputs: usize,
-        inputs: usize,
-    ) -> Option<Self> {
+    /// The weights of a kept matrix, mapped; `None` if its format is not one of this processor, or its arrays are not in the file
+    /// or have another size.
+    pub fn mapped(kept: &Kept) -> Option<Self> {
+        let Kept { format, map, shape: [outputs, inputs], arrays } = kept;
+        let (outputs, inputs) = (*outputs, *inputs);
         let floats = |name| match name {
             "f32" => Some(TensorType::F32),
             "f16" => Some(TensorType::Half(HalfKind::F16)),
             "bf16" => Some(TensorType::Half(HalfKind::Bf16)),
             _ => None,
         };
-        let weight = match *arrays {
+        let weight = match arrays[..] {
             [place] => {
                 if let Some(name) = format.strip_suffix(" in panels of floats") {
                     let kind = if let TensorType::Half(kind) = floats(name)? { Some(kind) } else { None };
@@ -143,6 +121,27 @@ impl Weight {
             }
             Weight::Panels(w) => w.is(outputs, inputs),
             Weight::Q8(w) => w.is(outputs, inputs),
+        }
+    }
+}
+
+impl Keep for Weight {
+    fn format(&self) -> String {
+        match self {
+            Weight::Stored(Values::Blocks(blocks)) => format!("blocks of {}", blocks.kind().name()),
+            Weight::Stored(values) => values.kind().name().into(),
+            Weight::Panels(panels) => {
+                format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
+            }
+            Weight::Q8(_) => format!("q8_0 in {}", Weights8::layout()),
+        }
+    }
+
+    fn arrays(&self) -> Vec<&[u8]> {
+        match self {
+            Weight::Stored(values) => vec![values.as_bytes()],
+            Weight::Panels(w) => vec![w.as_bytes()],
+            Weight::Q8(w) => w.arrays().to_vec(),
         }
     }
 }

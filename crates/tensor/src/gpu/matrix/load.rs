@@ -6,7 +6,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::TensorType;
 use crate::gpu::{
     Buffer, Gpu, GpuError, Result,
     matrix::{
@@ -15,6 +14,10 @@ use crate::gpu::{
         pack::{Panels, Rows},
     },
     products::Piece,
+};
+use crate::{
+    TensorType,
+    kept::{Keep, Kept},
 };
 
 /// A matrix that is read row by row, by several threads.
@@ -25,6 +28,37 @@ pub(crate) struct Loader<'a> {
     outputs: usize,
     /// Panels of which only some rows were stored yet, and the number of those; by piece and panel.
     partial: Mutex<HashMap<(usize, usize), (Panels, usize)>>,
+    copy: Option<Mutex<Packed>>,
+}
+
+/// A matrix of one format, as it is on a device: each array whole, whatever pieces the device needs.
+pub(crate) struct Packed {
+    format: TensorType,
+    arrays: Vec<Vec<u8>>,
+}
+
+impl Packed {
+    /// Where an array's panels from output `first` on begin, and their bytes.
+    fn place(array: &Array, inputs: usize, first: usize, outputs: usize) -> Range<usize> {
+        let panel = array.panel(blocks(inputs));
+        let at = first / PANEL * panel;
+        at..at + outputs.div_ceil(PANEL) * panel
+    }
+}
+
+impl Keep for Packed {
+    fn format(&self) -> String {
+        packed(self.format)
+    }
+
+    fn arrays(&self) -> Vec<&[u8]> {
+        self.arrays.iter().map(Vec::as_slice).collect()
+    }
+}
+
+/// The name of a format with the layout of GPUs. A change of that layout changes `weight_cache::FORMAT` of specreel-checkpoint.
+fn packed(format: TensorType) -> String {
+    format!("{} on a GPU", format.name())
 }
 
 /// What goes wrong while rows are stored.
@@ -64,7 +98,42 @@ impl<'a> Loader<'a> {
                 first += outputs;
             }
         }
-        Ok(Self { gpu, pieces, inputs, outputs: first, partial: Mutex::default() })
+        Ok(Self { gpu, pieces, inputs, outputs: first, partial: Mutex::default(), copy: None })
+    }
+
+    /// Copy what is stored, for [`Loader::copy`]. The matrix has one format.
+    pub fn copying(mut self) -> Self {
+        if let Some(format) = self.pieces.first().map(|piece| piece.format) {
+            let size = |array: &Array| Packed::place(array, self.inputs, 0, self.outputs).end;
+            let arrays = format.arrays().iter().map(|array| vec![0; size(array)]).collect();
+            self.copy = Some(Mutex::new(Packed { format, arrays }));
+        }
+        self
+    }
+
+    /// The copy of all rows, after all were stored.
+    pub fn copy(&mut self) -> Option<Packed> {
+        self.copy.take().map(|copy| copy.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Store all rows of a kept matrix. False, and nothing is stored, if it has another format or size.
+    pub fn fill(&self, kept: &Kept) -> Result<bool> {
+        let Some(format) = self.pieces.first().map(|piece| piece.format) else { return Ok(false) };
+        let arrays = format.arrays();
+        let bytes = |index: usize, array: &Array| {
+            let size = Packed::place(array, self.inputs, 0, self.outputs).end;
+            kept.array(index).filter(|bytes| bytes.len() == size)
+        };
+        let bytes: Option<Vec<&[u8]>> = arrays.iter().enumerate().map(|(i, array)| bytes(i, array)).collect();
+        let fits = kept.format == packed(format) && kept.arrays.len() == arrays.len();
+        let Some(bytes) = bytes.filter(|_| fits) else { return Ok(false) };
+        for piece in &self.pieces {
+            for ((array, bytes), buffer) in arrays.iter().zip(&bytes).zip(&piece.arrays) {
+                let place = Packed::place(array, self.inputs, piece.first, piece.outputs);
+                self.gpu.write(buffer, 0, &bytes[place])?;
+            }
+        }
+        Ok(true)
     }
 
     /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows. Fails if a value
@@ -111,6 +180,15 @@ impl<'a> Loader<'a> {
     }
 
     fn write(&self, piece: &Piece, panel: usize, panels: &Panels) -> Result<()> {
+        if let Some(copy) = &self.copy {
+            let mut copy = copy.lock().unwrap_or_else(PoisonError::into_inner);
+            let first = piece.first + panel * PANEL;
+            for ((array, to), bytes) in piece.format.arrays().iter().zip(&mut copy.arrays).zip(&panels.arrays)
+            {
+                let at = Packed::place(array, self.inputs, first, 0).start;
+                to[at..at + bytes.len()].copy_from_slice(bytes);
+            }
+        }
         for ((array, buffer), bytes) in piece.format.arrays().iter().zip(&piece.arrays).zip(&panels.arrays) {
             self.gpu.write(buffer, (panel * array.panel(blocks(self.inputs))) as u64, bytes)?;
         }

@@ -31,7 +31,7 @@ impl Matrix {
         checkpoint: &dyn Weights,
         dtype: WeightType,
     ) -> Result<Self, CheckpointError> {
-        load(gpu, list, checkpoint, dtype.kept(list.importance).fitting(list.inputs))
+        load(gpu, list.name(), list, checkpoint, dtype.kept(list.importance).fitting(list.inputs))
     }
 
     /// Load a matrix into a weight type, padded with zeros: it takes rows of whole blocks, and with `pad` every tensor gives whole
@@ -46,7 +46,7 @@ impl Matrix {
         list.verify(checkpoint)?;
         let padding = Padding::blocks(pad);
         let [_, inputs] = list.padded(padding);
-        let matrix = converted(gpu, list, padding, checkpoint, dtype.fitting(inputs))?;
+        let matrix = converted(gpu, list.name(), list, padding, checkpoint, dtype.fitting(inputs))?;
         Ok(Self { takes_parts: true, ..matrix })
     }
 }
@@ -75,13 +75,14 @@ impl Table {
             bias: false,
             importance: head.importance,
         };
-        Ok((Self::of(Arc::new(load(gpu, &list, checkpoint, kept)?)), matrix))
+        Ok((Self::of(Arc::new(load(gpu, "table", &list, checkpoint, kept)?)), matrix))
     }
 }
 
-/// Load a matrix into a format; a matrix of a GGUF file keeps the file's types.
+/// Load a matrix into a format, kept as `key`; a matrix of a GGUF file keeps the file's types.
 fn load(
     gpu: &Gpu,
+    key: &str,
     list: &FusedMatrix,
     checkpoint: &dyn Weights,
     format: TensorType,
@@ -89,9 +90,9 @@ fn load(
     list.verify(checkpoint)?;
     let stored = list.stored(checkpoint)?;
     if stored.is_empty() {
-        return converted(gpu, list, Padding::NONE, checkpoint, format);
+        return converted(gpu, key, list, Padding::NONE, checkpoint, format);
     }
-    let (key, inputs) = (list.name(), list.inputs);
+    let inputs = list.inputs;
     let refused = |error: GpuError| CheckpointError::tensor(key, &error.to_string());
     let bias = list.biases(checkpoint)?;
     let parts: Option<Vec<_>> =
@@ -113,6 +114,7 @@ fn load(
 
 fn converted(
     gpu: &Gpu,
+    key: &str,
     list: &FusedMatrix,
     padding: Padding,
     checkpoint: &dyn Weights,
@@ -121,10 +123,21 @@ fn converted(
     let refused = |error: GpuError| CheckpointError::tensor(list.name(), &error.to_string());
     let [outputs, inputs] = list.padded(padding);
     let bias = list.padded_biases(padding, checkpoint)?;
-    let loader = Loader::new(gpu, &[(format, outputs)], inputs, largest(gpu)).map_err(refused)?;
-    list.read(padding, checkpoint, &|first, values| {
+    let mut loader = Loader::new(gpu, &[(format, outputs)], inputs, largest(gpu)).map_err(refused)?;
+    if let Some(kept) = checkpoint.kept(key, [outputs, inputs])
+        && loader.fill(&kept).map_err(refused)?
+    {
+        return loader.finish(bias.as_deref()).map_err(refused);
+    }
+    if checkpoint.keeps() {
+        loader = loader.copying();
+    }
+    let sources = list.read(padding, checkpoint, &|first, values| {
         loader.store(first, Rows::floats(values)).map_err(|problem| problem.to_string())
     })?;
+    if let Some(copy) = loader.copy() {
+        checkpoint.keep(key, Box::new(copy), [outputs, inputs], sources);
+    }
     loader.finish(bias.as_deref()).map_err(refused)
 }
 

@@ -12,7 +12,9 @@ use crate::gpu::{
 };
 use crate::{
     BlockKind, TensorType,
+    kept::{Keep, Kept},
     quant::{BlockType, with_type},
+    store::FileMap,
 };
 
 const FORMATS: [TensorType; TensorType::ALL.len()] = TensorType::ALL;
@@ -267,6 +269,45 @@ fn gates_are_applied_in_every_form() {
             both.forward(&mut stream, &x, 18, &mut z, &mut scratch).unwrap();
             assert!(down_matrix.forward(&mut stream, &next, 18, &mut z, &mut scratch).is_err());
         }
+    }
+}
+
+#[test]
+fn a_kept_copy_fills_a_matrix_in_other_pieces() {
+    let Some(gpu) = gpu_or_skip() else { return };
+    let (mut stream, mut scratch, dir) = (gpu.stream(), Scratch::default(), tempfile::tempdir().unwrap());
+    for (format, inputs) in [(F16, 40), (Q8_0, 96), (Q5K, 256)] {
+        let weights = Weights::new(format, 75, inputs, 3);
+        let formats = [(format, 75)];
+        let panel = format.bytes_on_gpu(PANEL, inputs) as u64;
+        let mut loader = Loader::new(&gpu, &formats, inputs, 2 * panel).unwrap().copying();
+        for at in (0..75).step_by(7) {
+            loader.store(at, weights.rows().slice(inputs, at..(at + 7).min(75))).unwrap();
+        }
+        let copy = loader.copy().unwrap();
+        let first = loader.finish(None).unwrap();
+        // As a file of kept weights has it.
+        let path = dir.path().join(copy.format());
+        std::fs::write(&path, copy.arrays().concat()).unwrap();
+        let (mut arrays, mut at) = (Vec::new(), 0);
+        for array in copy.arrays() {
+            arrays.push((at, array.len()));
+            at += array.len();
+        }
+        let map = FileMap::open(&path).unwrap();
+        let kept = Kept { format: copy.format(), shape: [75, inputs], map, arrays };
+        let filled = Loader::new(&gpu, &formats, inputs, u64::MAX).unwrap();
+        assert!(filled.fill(&kept).unwrap());
+        let second = filled.finish(None).unwrap();
+        let x = Random(5).values(3 * inputs);
+        let [a, b] = [&first, &second].map(|m| forward(m, &mut stream, &x, Way::Auto, &mut scratch));
+        assert_eq!(bits(&a), bits(&b), "{}", format.name());
+        // Of another size or format, or damaged.
+        assert!(!Loader::new(&gpu, &[(format, 64)], inputs, u64::MAX).unwrap().fill(&kept).unwrap());
+        assert!(!Loader::new(&gpu, &[(TensorType::F32, 75)], inputs, u64::MAX).unwrap().fill(&kept).unwrap());
+        let arrays = kept.arrays.iter().map(|(at, bytes)| (at + 4096, *bytes)).collect();
+        let damaged = Kept { arrays, ..kept };
+        assert!(!Loader::new(&gpu, &formats, inputs, u64::MAX).unwrap().fill(&damaged).unwrap());
     }
 }
 

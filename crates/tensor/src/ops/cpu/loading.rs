@@ -48,7 +48,7 @@ fn converted(
     let (key, [outputs, inputs]) = (list.name(), list.padded(padding));
     let refuse = |problem: String| CheckpointError::tensor(key, &problem);
     let bias = list.padded_biases(padding, checkpoint)?;
-    let weight = match checkpoint.kept(key, outputs, inputs) {
+    let weight = match checkpoint.kept(key, [outputs, inputs]).and_then(|kept| Weight::mapped(&kept)) {
         Some(weight) => weight,
         None => {
             let mut builder = builder(outputs, inputs);
@@ -57,7 +57,7 @@ fn converted(
             let store = |first: usize, rows: &[f32]| unsafe { place.store(first, rows) };
             let sources = list.read(padding, checkpoint, &store)?;
             let weight = builder.into_weight();
-            checkpoint.keep(key, &weight, [outputs, inputs], sources);
+            checkpoint.keep(key, Box::new(weight.clone()), [outputs, inputs], sources);
             weight
         }
     };
@@ -68,10 +68,12 @@ fn converted(
 pub fn table(name: &str, shape: [usize; 2], checkpoint: &dyn Weights) -> Result<Values, CheckpointError> {
     const KEY: &str = "table";
     checkpoint.verify(name, &shape)?;
-    if let Some(values) = checkpoint.kept(KEY, shape[0], shape[1]).and_then(Values::of_weight) {
+    let kept = checkpoint.kept(KEY, shape).and_then(|kept| Weight::mapped(&kept));
+    if let Some(values) = kept.and_then(Values::of_weight) {
         return Ok(values);
     }
     let (values, hash) = checkpoint.native(name, shape)?;
-    checkpoint.keep(KEY, &Weight::Stored(values.clone()), shape, vec![(name.to_owned(), hash)]);
+    let weight = Weight::Stored(values.clone());
+    checkpoint.keep(KEY, Box::new(weight), shape, vec![(name.to_owned(), hash)]);
     Ok(values)
 }
