@@ -12,8 +12,8 @@ use specreel_model::{
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use super::{
-    CHECKPOINTS, EXPERTS, FAMILIES, NARROW, NEWER, Values, devices, devices_for, difference, fixture,
-    gpu::gpu_or_skip, load_on, numbers, states, tensors, values,
+    CHECKPOINTS, EXPERTS, FAMILIES, NARROW, NEWER, Values, devices, difference, fixture, gpu::gpu_or_skip,
+    load_on, numbers, states, tensors, values,
 };
 
 /// All devices with all types of keys and values that they have.
@@ -43,7 +43,7 @@ fn load(name: &str, device: &ComputeDevice) -> Arc<Decoder> {
 fn everywhere(name: &str, dtype: WeightType) -> Vec<ComputeDevice> {
     let tensors = ComputeDevice::tensors(Device::Cpu, "tensors", dtype);
     let tensors = (!EXPERTS.contains(&name)).then_some(tensors);
-    devices_for(name, dtype).into_iter().chain(tensors).collect()
+    devices(dtype).into_iter().chain(tensors).collect()
 }
 
 /// Each of some checkpoints there.
@@ -149,7 +149,7 @@ fn states_log_probabilities_and_greedy_tokens_equal_those_of_transformers() {
         // Recurrent states add up rounding over all rows.
         let (slack, nats) = match name {
             _ if name.starts_with("qwen3_5") => (2.5, 4e-4),
-            _ if name.starts_with("minicpmv") => (2.5, 3e-4),
+            _ if name.starts_with("minicpmv") || EXPERTS.contains(&name) => (2.5, 3e-4),
             _ => (1.0, 3e-4),
         };
         let name = &format!("{name} on {}, {}", device.name(), device.dtype().name());
@@ -266,7 +266,7 @@ fn rows_have_the_same_bits_in_passes_of_any_number_of_rows() {
     ];
     for (nth, (name, dtype)) in models.into_iter().enumerate() {
         for (device, kind) in
-            devices_for(name, dtype).into_iter().flat_map(|d| KvType::ALL.map(|kind| (d.clone(), kind)))
+            devices(dtype).into_iter().flat_map(|d| KvType::ALL.map(|kind| (d.clone(), kind)))
         {
             // A software driver is slow: there, each model has one type.
             if device.gpu().is_some() && kind != KvType::ALL[nth % KvType::ALL.len()] {
@@ -529,7 +529,10 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
                     let logits = sequence.logits(&pass.states).unwrap().to_vec2().unwrap();
                     last.extend(logits);
                 }
-                assert_eq!(sequence.bytes() % model.decoder().config().kv_bytes(kind), 0);
+                // A GPU fills up 8-bit heads to 16 bytes.
+                if kind != KvType::Q8_0 || device.gpu().is_none() {
+                    assert_eq!(sequence.bytes() % model.decoder().config().kv_bytes(kind), 0);
+                }
                 last.iter().map(|logits| log_softmax(logits)).collect::<Vec<_>>()
             };
             let whole = read(ids.len());
@@ -576,13 +579,11 @@ fn heads_that_a_gpu_does_not_compute_are_refused() {
 #[test]
 fn a_mixture_of_experts_is_refused_where_it_is_not_computed() {
     let tensors = ComputeDevice::tensors(Device::Cpu, "tensors", WeightType::F32);
-    for device in gpu_or_skip(WeightType::F32).into_iter().chain([tensors]) {
-        for name in EXPERTS {
-            let error = VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).err().unwrap();
-            let failure = specreel_record::Failure::from(error);
-            let words = format!("a mixture of experts is not available on {} yet", device.name());
-            assert!(failure.error.contains(&words), "{}", failure.error);
-            assert!(failure.hint.unwrap().contains("--device cpu"));
-        }
+    for name in EXPERTS {
+        let error = VideoLlm::load_on(&fixture(name), &tensors, &mut |_, _| {}).err().unwrap();
+        let failure = specreel_record::Failure::from(error);
+        let words = "a mixture of experts is not available on tensors";
+        assert!(failure.error.contains(words), "{}", failure.error);
+        assert!(failure.hint.unwrap().contains("--device gpu or cpu"));
     }
 }

@@ -19,7 +19,7 @@ use specreel_model::{
 };
 use specreel_tensor::{ComputeDevice, LinearAttention, WeightType};
 
-use super::{EXPERTS, devices_for, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
+use super::{EXPERTS, devices, difference, fixture, gpu::gpu_or_skip, load_on, patches, values};
 
 fn load(path: &str, dtype: WeightType) -> VideoLlm {
     load_at(path, ComputeDevice::cpu(dtype))
@@ -110,7 +110,7 @@ fn floats_give_the_same_bits_as_the_directory() {
         ("gguf/smolvlm/model-bf16.gguf", "smolvlm", WeightType::Bf16),
         ("gguf/smolvlm_untied/model-f16.gguf", "smolvlm_untied", WeightType::F16),
     ] {
-        for (own, device) in devices_for(dir, WeightType::Auto).into_iter().zip(devices_for(dir, dtype)) {
+        for (own, device) in devices(WeightType::Auto).into_iter().zip(devices(dtype)) {
             let (ours, theirs) = (load_at(file, own), load_at(dir, device));
             assert_eq!(difference(&logits(&ours, &IDS), &logits(&theirs, &IDS)), 0.0, "{dir}");
             // This tower's epsilon is the one that the converter writes where a checkpoint has none.

@@ -58,11 +58,6 @@ fn devices(dtype: WeightType) -> Vec<ComputeDevice> {
     [ComputeDevice::cpu(dtype)].into_iter().chain(gpu::gpu_or_skip(dtype)).collect()
 }
 
-/// Those of them that compute a checkpoint's feed-forward layers.
-fn devices_for(name: &str, dtype: WeightType) -> Vec<ComputeDevice> {
-    if EXPERTS.contains(&name) { vec![ComputeDevice::cpu(dtype)] } else { devices(dtype) }
-}
-
 fn load_on(name: &str, device: &ComputeDevice) -> VideoLlm {
     VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap()
 }

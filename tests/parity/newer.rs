@@ -17,7 +17,7 @@ use specreel_video::{Rule, Sampling, sampling};
 use super::{
     EXPERTS, NEWER, copy,
     decoder::log_softmax,
-    devices_for, difference, fixture,
+    devices, difference, fixture,
     frames::{Frame, PROMPT, cut, decoded_frames},
     json, numbers, tensors, values,
 };
@@ -162,7 +162,7 @@ fn same_run(model: &VideoLlm, case: &Case, visual: &States, name: &str) {
 fn runs_of_frames_equal_transformers() {
     for name in NEWER.into_iter().chain(EXPERTS) {
         let dir = one_step(name);
-        for device in devices_for(name, WeightType::F32) {
+        for device in devices(WeightType::F32) {
             let model = on(dir.path(), &device);
             for case in ["cut", "odd"] {
                 let case = Case(tensors(&format!("{name}/frames.safetensors")), case);

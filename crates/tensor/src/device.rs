@@ -134,6 +134,11 @@ impl ComputeDevice {
         self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_exact)
     }
 
+    /// True if mixtures of experts are computed: on the CPU and on GPUs through wgpu.
+    pub fn computes_experts(&self) -> bool {
+        self.batch_invariant
+    }
+
     /// The weight type of the language model; never `Auto`.
     pub fn dtype(&self) -> WeightType {
         self.dtype

@@ -15,22 +15,23 @@ pub struct Experts<M> {
     pub routing: Routing,
     /// A logit for each expert, and one for the gate of the shared expert if there is one.
     pub router: M,
-    /// Gate and up, and down, of each expert. One after those of the routing is shared: all rows take it.
-    pub experts: Vec<[M; 2]>,
+    /// Gate and up, and down, of each expert; or one of each for all experts, below each other.
+    pub routed: Vec<[M; 2]>,
+    /// Those of the expert that all rows take.
+    pub shared: Option<[M; 2]>,
 }
 
 impl<M> Experts<M> {
     /// All matrices.
     pub fn matrices(&self) -> impl Iterator<Item = &M> {
-        [&self.router].into_iter().chain(self.experts.iter().flatten())
+        [&self.router].into_iter().chain(self.routed.iter().chain(&self.shared).flatten())
     }
 
     /// Bytes that a pass of `rows` rows reads on average, of matrices of these sizes; see [`Routing::touched`].
     pub fn pass_bytes(&self, rows: usize, bytes: impl Fn(&M) -> usize) -> usize {
-        let (routed, shared) = self.experts.split_at(self.routing.experts.min(self.experts.len()));
         let sum = |pairs: &[[M; 2]]| pairs.iter().flatten().map(&bytes).sum::<usize>();
         let share = self.routing.touched(rows) / self.routing.experts.max(1) as f64;
-        bytes(&self.router) + (sum(routed) as f64 * share) as usize + sum(shared)
+        bytes(&self.router) + (sum(&self.routed) as f64 * share) as usize + sum(self.shared.as_slice())
     }
 }
 

@@ -34,6 +34,7 @@ fn families_and_files_are_lossless_on_a_gpu() {
         ("llava_ov", "llava_ov", WeightType::F32, KvType::F16),
         ("qwen2_vl", "qwen2_vl", WeightType::F16, KvType::Q8_0),
         ("gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q4_0.gguf", WeightType::Auto, KvType::F16),
+        ("qwen3_5_moe", "qwen3_5", WeightType::Q8_0, KvType::F16),
     ];
     for (clip, (target, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let Some(device) = gpu(dtype, kv_type) else { return };
@@ -99,6 +100,7 @@ fn logits_do_not_depend_on_the_number_of_rows_on_a_gpu() {
         ("gqa_tied", WeightType::Q8_0, KvType::F16),
         ("sharded_untied", WeightType::F32, KvType::F32),
         ("gguf/mix/model-q4_k_m.gguf", WeightType::Auto, KvType::Q8_0),
+        ("qwen3_vl_moe", WeightType::Q4_0, KvType::F32),
     ] {
         let Some(device) = gpu(dtype, kv_type) else { return };
         let mut bench = Bench::on(name, name, &device, 0);

@@ -6,7 +6,6 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     LinearWeights, Weights,
     experts::Experts,
-    fused::FusedMatrix,
     ops::{HeadNorms, Loaded, Norm, Ops},
 };
 
@@ -90,19 +89,15 @@ impl<D: Ops> Layer<D> {
 
 impl<D: Ops> FeedForward<D> {
     fn load(ops: &D, checkpoint: &Checkpoint, c: &TextConfig, index: usize) -> Loaded<Self> {
-        let pair = |[gate_up, down]: &[FusedMatrix; 2]| {
-            Ok([ops.matrix(gate_up, checkpoint)?, ops.matrix(down, checkpoint)?])
-        };
         Ok(match parts::feed_forward(c, index) {
             parts::FeedForward::Dense(matrices) => {
-                let [gate_up, down] = pair(&matrices)?;
+                let [gate_up, down] = &matrices;
+                let (gate_up, down) = (ops.matrix(gate_up, checkpoint)?, ops.matrix(down, checkpoint)?);
                 Self::Dense { gate_up, down }
             }
-            parts::FeedForward::Sparse { routing, router, experts } => Self::Sparse(Experts {
-                routing,
-                router: ops.matrix(&router, checkpoint)?,
-                experts: experts.iter().map(pair).collect::<Loaded<_>>()?,
-            }),
+            parts::FeedForward::Sparse { routing, router, experts } => {
+                Self::Sparse(ops.experts(routing, &router, experts, checkpoint)?)
+            }
         })
     }
 

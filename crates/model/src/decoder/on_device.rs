@@ -350,7 +350,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
                     ops.product(work, down, gated, all, projected)?;
                 }
                 FeedForward::Sparse(experts) => {
-                    experts_read.push(ops.mix_experts(work, experts, normed, projected)?);
+                    experts_read.extend(ops.mix_experts(work, experts, normed, projected)?);
                 }
             }
             pending = true;

@@ -98,9 +98,9 @@ impl VideoLlm {
     ) -> Result<Self, ModelError> {
         let files = checkpoint.files();
         let config = files.config()?;
-        if config.text.sparse.is_some() && !(device.is_batch_invariant() && device.gpu().is_none()) {
-            let problem = format!("a mixture of experts is not available on {} yet", device.name());
-            let hint = "add --device cpu, or use a dense size; specreel models known lists them";
+        if config.text.sparse.is_some() && !device.computes_experts() {
+            let problem = format!("a mixture of experts is not available on {}", device.name());
+            let hint = "add --device gpu or cpu, or use a dense size; specreel models known lists them";
             return Err(CheckpointError::file_hint(&files.config_path(), problem, hint).into());
         }
         let tokenizer = config.family.prepare_tokenizer(files.tokenizer()?, config.video_token)?;

@@ -60,7 +60,10 @@ pub(crate) fn mix(
     takers.sort_by_key(|taker| taker.expert);
     let groups: Vec<Group<'_>> = takers
         .chunk_by(|a, b| a.expert == b.expert)
-        .map(|takers| Group { takers, matrices: &layer.experts[takers[0].expert] })
+        .filter_map(|takers| {
+            let matrices = layer.routed.get(takers[0].expert).or(layer.shared.as_ref())?;
+            Some(Group { takers, matrices })
+        })
         .collect();
     quantized.resize_with(groups.len().max(quantized.len()), QuantizedRows::default);
 
@@ -180,7 +183,8 @@ mod tests {
         Experts {
             routing: Routing { experts: EXPERTS, chosen: 2 },
             router: matrix("router", EXPERTS + 1, HIDDEN, WeightType::F32),
-            experts: (0..=EXPERTS).map(expert).collect(),
+            routed: (0..EXPERTS).map(expert).collect(),
+            shared: Some(expert(EXPERTS)),
         }
     }
 
@@ -204,7 +208,7 @@ mod tests {
         layer.router.forward(row, 1, &mut logits, &mut QuantizedRows::default()).unwrap();
         let mut sum = vec![0.0; HIDDEN];
         for (expert, weight) in layer.routing.choose(&logits) {
-            let [gate_up, down] = &layer.experts[expert];
+            let [gate_up, down] = layer.routed.get(expert).or(layer.shared.as_ref()).unwrap();
             let mut x = Rows::default();
             x.fill(1, HIDDEN, Some(gate_up), &|_, to| to.copy_from_slice(row));
             let (mut between, mut y) = (Rows::default(), vec![0.0; HIDDEN]);

@@ -66,6 +66,11 @@ pub(super) fn held(kind: KvType) -> KvType {
     if kind == KvType::Auto { KvType::F32 } else { kind }
 }
 
+/// Bytes of a head's keys of one token, or of its values.
+pub(crate) fn slot_bytes(kind: KvType, head_dim: usize) -> usize {
+    16 * slot_pieces(kind, head_dim)
+}
+
 /// 16-byte pieces of a head's slot. In q8_0 bytes and scales (`shaders/kv_q8_0.wgsl`) fill whole pieces each.
 fn slot_pieces(kind: KvType, head_dim: usize) -> usize {
     match kind {
@@ -273,7 +278,7 @@ impl Cache {
     }
 
     fn slot_bytes(&self) -> usize {
-        16 * self.pieces() as usize
+        slot_bytes(self.kind, self.head_dim)
     }
 
     /// 16-byte pieces of a head's slot.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{
     Buffer, GpuError, Result, Rows, Stream, elements,
-    products::{Inputs, Piece, Product, Way},
+    products::{Grouped, Inputs, Piece, Product, Way},
 };
 use crate::TensorType;
 use crate::gpu::{
@@ -155,7 +155,7 @@ impl Matrix {
     }
 
     /// True if all of its weights are multiplied with quantized inputs, of whole rows.
-    fn takes_only_blocks(&self) -> bool {
+    pub(super) fn takes_only_blocks(&self) -> bool {
         !self.takes_parts && self.pieces.iter().all(|piece| piece.format.takes_blocks())
     }
 
@@ -176,6 +176,23 @@ impl Matrix {
         }
     }
 
+    /// For the matrices of all experts below each other: the products of pairs of a row and an expert. `y` has a row for each pair.
+    /// Fails if memory is missing, or the device is lost.
+    pub(super) fn forward_grouped(
+        &self,
+        stream: &mut Stream,
+        source: Source<'_>,
+        grouped: Grouped<'_>,
+        y: &mut Rows,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        let (rows, stride) = (source.rows, grouped.outputs);
+        let y = y.reserve(stream.gpu(), grouped.pairs, stride)?;
+        let (blocks, grouped) = (blocks(self.inputs), Some(grouped));
+        let product = Product { rows, blocks, bias: None, y, stride, way: Way::default(), grouped };
+        self.record(&product, stream, source, None, scratch)
+    }
+
     fn products(
         &self,
         way: Way,
@@ -185,19 +202,25 @@ impl Matrix {
         y: &mut Rows,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let rows = source.rows;
-        let y = y.reserve(stream.gpu(), rows, self.outputs)?;
-        if rows == 0 {
+        let (rows, stride) = (source.rows, self.outputs);
+        let y = y.reserve(stream.gpu(), rows, stride)?;
+        let (blocks, bias) = (blocks(self.inputs), self.bias.as_ref());
+        let product = Product { rows, blocks, bias, y, stride, way, grouped: None };
+        self.record(&product, stream, source, filled, scratch)
+    }
+
+    /// Record a product with all pieces.
+    fn record(
+        &self,
+        product: &Product<'_>,
+        stream: &mut Stream,
+        source: Source<'_>,
+        filled: Option<Inputs>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        if product.rows == 0 {
             return Ok(());
         }
-        let product = Product {
-            rows,
-            blocks: blocks(self.inputs),
-            bias: self.bias.as_ref(),
-            y,
-            stride: self.outputs,
-            way,
-        };
         // Each form is prepared once, if some piece takes it.
         let mut forms: [Option<Inputs>; 2] = [None, filled];
         for piece in &self.pieces {

@@ -9,6 +9,7 @@ pub mod cache;
 pub(crate) mod columns;
 pub(crate) mod context;
 pub mod elements;
+pub(crate) mod experts;
 pub mod held;
 mod kernel;
 pub mod logits;

@@ -74,6 +74,49 @@ pub(crate) enum Inputs {
     },
 }
 
+/// The rows of a product by expert (see `shaders/plan.wgsl`): the matrix is those of all experts below each other.
+#[derive(Clone, Copy)]
+pub(super) struct Grouped<'a> {
+    pub plan: &'a Buffer,
+    /// Outputs of an expert, a multiple of [`PANEL`].
+    pub outputs: usize,
+    /// Rows of the result, each of a row of the inputs and an expert.
+    pub pairs: usize,
+    pub tiles: usize,
+    pub size: Tile,
+    /// Pairs of a row of the inputs.
+    pub fan: usize,
+}
+
+/// The pairs that a workgroup computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tile {
+    /// So many, by the kernel for few rows.
+    Few(usize),
+    /// By the kernel of tiles.
+    Many,
+}
+
+impl Tile {
+    /// For so many pairs, if all experts are equally likely.
+    pub fn of(pairs: usize, experts: usize) -> Self {
+        match pairs * 4 / experts.max(1) {
+            0..2 => Self::Few(1),
+            2..8 => Self::Few(2),
+            8..24 => Self::Few(4),
+            24..48 => Self::Few(8),
+            _ => Self::Many,
+        }
+    }
+
+    pub fn rows(self) -> usize {
+        match self {
+            Self::Few(rows) => rows,
+            Self::Many => 2 * TILE_ROWS,
+        }
+    }
+}
+
 /// A product of `rows` rows of `blocks` blocks.
 pub(super) struct Product<'a> {
     pub rows: usize,
@@ -83,8 +126,10 @@ pub(super) struct Product<'a> {
     /// Values of a row of `y`.
     pub stride: usize,
     pub way: Way,
+    pub grouped: Option<Grouped<'a>>,
 }
 
+/// As in `shaders/products.wgsl`, without EXPERTS.
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Params {
@@ -112,6 +157,10 @@ impl Product<'_> {
                 *row
             }
         };
+        if let Some(grouped) = &self.grouped {
+            buffers.extend([grouped.plan, self.y]);
+            return self.record_grouped(stream, piece, grouped, &buffers);
+        }
         // Without a bias the binding is not read.
         buffers.extend([self.bias.unwrap_or(&piece.arrays[0]), self.y]);
         let params = Params {
@@ -127,13 +176,42 @@ impl Product<'_> {
         let panels = piece.outputs.div_ceil(PANEL);
         let (kernel, groups) = if self.way.is_few(self.rows) {
             let rows = few_rows(self.rows);
-            (few(stream.gpu(), piece.format, rows)?, [panels, self.rows.div_ceil(rows), 1])
+            (few(stream.gpu(), piece.format, rows, false)?, [panels, self.rows.div_ceil(rows), 1])
         } else {
             let rows = tile_rows(self.rows);
             let groups = [self.rows.div_ceil(rows * TILE_ROWS), panels.div_ceil(TILE_PANELS), 1];
-            (tiles(stream.gpu(), piece.format, rows)?, groups)
+            (tiles(stream.gpu(), piece.format, rows, false)?, groups)
         };
         stream.dispatch(&kernel, &params, &buffers, groups.map(|n| n as u32))
+    }
+
+    fn record_grouped(
+        &self,
+        stream: &mut Stream,
+        piece: &Piece,
+        grouped: &Grouped<'_>,
+        buffers: &[&Buffer],
+    ) -> Result<()> {
+        let panels = grouped.outputs / PANEL;
+        // In the order of `shaders/products.wgsl` with EXPERTS.
+        let params = [
+            piece.outputs / PANEL,
+            self.blocks,
+            grouped.outputs,
+            piece.first / PANEL,
+            self.stride,
+            chunk(self.blocks),
+            3 * grouped.tiles,
+            grouped.fan,
+        ];
+        let (kernel, groups) = match grouped.size {
+            Tile::Few(rows) => (few(stream.gpu(), piece.format, rows, true)?, [panels, grouped.tiles, 1]),
+            Tile::Many => {
+                let kernel = tiles(stream.gpu(), piece.format, 2, true)?;
+                (kernel, [grouped.tiles, panels.div_ceil(TILE_PANELS), 1])
+            }
+        };
+        stream.dispatch(&kernel, &params.map(|n| n as u32), buffers, groups.map(|n| n as u32))
     }
 }
 
@@ -190,22 +268,22 @@ fn product_bindings(format: TensorType) -> Vec<Access> {
     bindings(format, if format.takes_blocks() { &ALL } else { &ALL[1..] })
 }
 
-fn few(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
+fn few(gpu: &Gpu, format: TensorType, rows: usize, by_expert: bool) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/few_blocks.wgsl"), ""],
         false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/few_floats.wgsl")],
     };
     let name = format!("{} times {rows} rows", format.name());
-    product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows)
+    product(gpu, format, &name, parts, include_str!("shaders/few_finish.wgsl"), rows, by_expert)
 }
 
-fn tiles(gpu: &Gpu, format: TensorType, rows: usize) -> Result<Arc<Kernel>> {
+fn tiles(gpu: &Gpu, format: TensorType, rows: usize, by_expert: bool) -> Result<Arc<Kernel>> {
     let parts = match format.takes_blocks() {
         true => [include_str!("shaders/tile_blocks.wgsl"), ""],
         false => [include_str!("shaders/add4.wgsl"), include_str!("shaders/tile_floats.wgsl")],
     };
     let name = format!("{} times tiles of {} rows", format.name(), rows * TILE_ROWS);
-    product(gpu, format, &name, parts, include_str!("shaders/tile_store.wgsl"), rows)
+    product(gpu, format, &name, parts, "", rows, by_expert)
 }
 
 fn product(
@@ -215,13 +293,18 @@ fn product(
     parts: [&str; 2],
     last: &str,
     rows: usize,
+    by_expert: bool,
 ) -> Result<Arc<Kernel>> {
+    let (name, names): (String, &[&str]) = match by_expert {
+        true => (format!("{name} by expert"), &["EXPERTS"]),
+        false => (name.into(), &[]),
+    };
     let written = || {
         let weights = weights(format);
         let all = [include_str!("shaders/products.wgsl"), &weights, parts[0], parts[1], last];
-        source(&all, Setting { rows, names: &[] })
+        source(&all, Setting { rows, names })
     };
-    gpu.kernel(name, &written, &product_bindings(format), &[])
+    gpu.kernel(&name, &written, &product_bindings(format), &[])
 }
 
 #[cfg(test)]

@@ -334,8 +334,8 @@ impl Ops for CpuOps {
         layer: &Experts<Linear>,
         x: &Rows,
         out: &mut Rows,
-    ) -> Result<usize> {
-        experts::mix(layer, x, &mut work.experts, out)
+    ) -> Result<Option<usize>> {
+        experts::mix(layer, x, &mut work.experts, out).map(Some)
     }
 
     fn activate(

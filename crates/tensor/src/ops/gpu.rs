@@ -18,13 +18,16 @@ use super::{HeadNorms, Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual};
 use crate::{
     CheckpointError, KvType, LinearAttention, LinearWeights, Result, WeightType, Weights,
     attention::{AttentionShape, AttentionStats},
+    experts::{Experts, Routing},
     fused::FusedMatrix,
     gpu::{
         Buffer, Gpu, Matrix, Rows, Table,
         attention::{self, Attention, NormedHeads, Visible, gaze::Gaze},
         buffer::grown,
+        cache,
         columns::{self, Columns, copy_columns},
         elements::{self, Addend},
+        experts,
         held::GpuCache,
         recurrent::{Recurrent, mixing::GpuLinear},
         rows::filled,
@@ -110,6 +113,40 @@ impl Ops for GpuOps {
         Matrix::load(&self.gpu, list, checkpoint, self.dtype).map(Arc::new)
     }
 
+    fn experts(
+        &self,
+        routing: Routing,
+        router: &FusedMatrix,
+        mut pairs: Vec<[FusedMatrix; 2]>,
+        checkpoint: &dyn Weights,
+    ) -> Loaded<Experts<Arc<Matrix>>> {
+        let shared = pairs.split_off(routing.experts.min(pairs.len()));
+        let mut all = pairs.into_iter();
+        let Some(mut stacked) = all.next() else {
+            return Err(CheckpointError::tensor(router.name(), "no experts"));
+        };
+        for pair in all {
+            stacked.iter_mut().zip(pair).for_each(|(to, from)| to.tensors.extend(from.tensors));
+        }
+        let load = |[gate_up, down]: &[FusedMatrix; 2]| {
+            Ok([self.matrix(gate_up, checkpoint)?, self.matrix(down, checkpoint)?])
+        };
+        let layer = Experts {
+            routing,
+            router: self.matrix(router, checkpoint)?,
+            routed: vec![load(&stacked)?],
+            shared: shared.first().map(load).transpose()?,
+        };
+        match experts::problem(&layer) {
+            Some(problem) => Err(CheckpointError::tensor(stacked[0].name(), &problem)),
+            None => Ok(layer),
+        }
+    }
+
+    fn computes_experts(&self) -> bool {
+        true
+    }
+
     fn tower_matrix(&self, list: &FusedMatrix, pad: bool, checkpoint: &dyn Weights) -> Loaded<Arc<Matrix>> {
         Matrix::load_padded(&self.gpu, list, pad, checkpoint, self.dtype).map(Arc::new)
     }
@@ -151,7 +188,7 @@ impl Ops for GpuOps {
     }
 
     fn slot_bytes(&self, shape: AttentionShape) -> usize {
-        2 * shape.kv_heads * self.kv_type.head_bytes(shape.head_dim)
+        2 * shape.kv_heads * cache::slot_bytes(self.kv_type, shape.head_dim)
     }
 
     fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> GpuCache {
@@ -322,6 +359,19 @@ impl Ops for GpuOps {
             None => matrix.forward_gated(stream, x, x.rows(), out.rows, scratch),
         };
         Ok(made?)
+    }
+
+    fn mix_experts(
+        &self,
+        work: &mut GpuWork,
+        layer: &Experts<Arc<Matrix>>,
+        x: &Rows,
+        out: &mut Rows,
+    ) -> Result<Option<usize>> {
+        let stream = work.stream(&self.gpu);
+        let (stream, scratch) = (&mut stream.lock(), &mut work.scratch);
+        experts::mix(layer, stream, x, scratch, &mut work.experts, out)?;
+        Ok(None)
     }
 
     fn activate(

@@ -25,7 +25,7 @@ use crate::{
     CheckpointError, LinearAttention, LinearWeights, Result, Weights,
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
     cache::DeviceCache,
-    experts::Experts,
+    experts::{Experts, Routing},
     fused::FusedMatrix,
     logits::Logits,
     recurrent::{RecurrentPass, RecurrentStates},
@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// Why a device refuses a model.
-pub const NO_EXPERTS: &str = "a mixture of experts is computed on the CPU only: add --device cpu";
+pub const NO_EXPERTS: &str = "a mixture of experts is computed on cpu and gpu only: add --device gpu or cpu";
 
 /// What is loaded from a checkpoint.
 pub type Loaded<T> = std::result::Result<T, CheckpointError>;
@@ -194,6 +194,27 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         true
     }
 
+    /// A layer of experts, whose shared expert is the last of `pairs`, after those of the routing. Fails if it is not computed on
+    /// this device, and as [`Ops::matrix`].
+    fn experts(
+        &self,
+        routing: Routing,
+        router: &FusedMatrix,
+        mut pairs: Vec<[FusedMatrix; 2]>,
+        checkpoint: &dyn Weights,
+    ) -> Loaded<Experts<Self::Matrix>> {
+        let load = |[gate_up, down]: &[FusedMatrix; 2]| {
+            Ok([self.matrix(gate_up, checkpoint)?, self.matrix(down, checkpoint)?])
+        };
+        let shared = pairs.split_off(routing.experts.min(pairs.len()));
+        Ok(Experts {
+            routing,
+            router: self.matrix(router, checkpoint)?,
+            routed: pairs.iter().map(load).collect::<Loaded<_>>()?,
+            shared: shared.first().map(load).transpose()?,
+        })
+    }
+
     /// True if layers of experts are computed.
     fn computes_experts(&self) -> bool {
         false
@@ -330,14 +351,14 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
 
     /// `out` = a feed-forward layer of experts: for each row the sum of the results of its experts, by their weights (see
     /// [`Experts`]). Rows are as the layer's router takes them. Returns the number of experts that were read, without the
-    /// shared one.
+    /// shared one, if the host knows it.
     fn mix_experts(
         &self,
         _work: &mut Self::Work,
         _layer: &Experts<Self::Matrix>,
         _x: &Self::Rows,
         _out: &mut Self::Rows,
-    ) -> Result<usize> {
+    ) -> Result<Option<usize>> {
         crate::bail!("{NO_EXPERTS}")
     }
 

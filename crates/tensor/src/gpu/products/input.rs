@@ -152,7 +152,7 @@ impl Scratch {
     }
 }
 
-fn setting(gated: bool) -> Setting {
+fn setting(gated: bool) -> Setting<'static> {
     Setting { rows: 0, names: if gated { &["GATED"] } else { &[] } }
 }
 

@@ -10,15 +10,15 @@
 
 /// What a source is written out for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Setting {
+pub(crate) struct Setting<'a> {
     /// The value of `ROWS`.
     pub rows: usize,
     /// The names that are set for `if`.
-    pub names: &'static [&'static str],
+    pub names: &'a [&'a str],
 }
 
 /// The WGSL of `parts`, one after the other.
-pub(crate) fn source(parts: &[&str], setting: Setting) -> String {
+pub(crate) fn source(parts: &[&str], setting: Setting<'_>) -> String {
     let text = parts.concat();
     let lines: Vec<&str> = text.lines().collect();
     let mut written = String::with_capacity(4 * text.len());
@@ -31,7 +31,7 @@ pub(crate) fn source(parts: &[&str], setting: Setting) -> String {
     out
 }
 
-fn write(lines: &[&str], setting: Setting, values: &[(&str, usize)], out: &mut String) {
+fn write(lines: &[&str], setting: Setting<'_>, values: &[(&str, usize)], out: &mut String) {
     let mut at = 0;
     while at < lines.len() {
         let words: Vec<&str> = lines[at].split_whitespace().collect();

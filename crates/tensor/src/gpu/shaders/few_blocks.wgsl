@@ -3,7 +3,11 @@
 // are the same for all lanes of a chunk and come from the cache. Two blocks at a time: more reads are in flight.
 @group(0) @binding(next) var<storage, read> input_quants: array<vec4<u32>>;
 @group(0) @binding(next) var<storage, read> input_scales: array<vec2<u32>>;
+//: if EXPERTS
+@group(0) @binding(next) var<storage, read> plan: array<u32>;
+//: else
 @group(0) @binding(next) var<storage, read> bias: array<f32>;
+//: end
 @group(0) @binding(next) var<storage, read_write> y: array<f32>;
 
 var<workgroup> sums: array<f32, 256 * ROWS>;
@@ -16,12 +20,18 @@ fn input(b: u32) -> Input {
 @compute @workgroup_size(16, 16)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {
     let lane = local.x;
+    //: if EXPERTS
+    begin(group.y);
+    let first_row = 0u;
+    let end = select(0u, min((local.y + 1u) * p.chunk, p.blocks), is_used(group.x));
+    //: else
     let first_row = group.y * ROWSu;
-    let weights = group.x * p.blocks;
     let end = min((local.y + 1u) * p.chunk, p.blocks);
+    //: end
+    let weights = weights_of(group.x);
     //: each r ROWS
     var sum_$r = 0.0;
-    let x_$r = (p.row + min(first_row + $ru, p.rows - 1u)) * p.blocks;
+    let x_$r = inputs_of(first_row + $ru);
     //: end
     for (var b = local.y * p.chunk; b < end; b += 2u) {
         let even = block(weights + b, lane);

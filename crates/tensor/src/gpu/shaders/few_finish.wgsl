@@ -6,13 +6,6 @@ fn finish(output: u32, first_row: u32, turn: u32, lane: u32) {
         for (var c = 0u; c < chunks; c += 1u) {
             sum += sums[(r * 16u + c) * 16u + lane];
         }
-        let row = first_row + r;
-        if output < p.outputs && row < p.rows {
-            let at = p.first + output;
-            if p.has_bias != 0u {
-                sum += bias[at];
-            }
-            y[row * p.stride + at] = sum;
-        }
+        put(output, first_row + r, sum);
     }
 }

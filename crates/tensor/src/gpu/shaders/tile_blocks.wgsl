@@ -3,7 +3,11 @@
 // weights read from there serves ROWS rows, a block of inputs 4 outputs.
 @group(0) @binding(next) var<storage, read> input_quants: array<vec4<u32>>;
 @group(0) @binding(next) var<storage, read> input_scales: array<vec2<u32>>;
+//: if EXPERTS
+@group(0) @binding(next) var<storage, read> plan: array<u32>;
+//: else
 @group(0) @binding(next) var<storage, read> bias: array<f32>;
+//: end
 @group(0) @binding(next) var<storage, read_write> y: array<f32>;
 
 // Panel, block, lane.
@@ -18,14 +22,22 @@ fn main(
     @builtin(local_invocation_id) local: vec3<u32>,
     @builtin(local_invocation_index) index: u32,
 ) {
+    //: if EXPERTS
+    if plan[3u * group.x + 2u] == 0u {
+        return;
+    }
+    begin(group.x);
+    let first_row = 0u;
+    //: else
     let first_row = group.x * 16u * ROWSu;
+    //: end
     let first_panel = group.y * 4u;
     // The first half of the invocations fetches weights, the second inputs.
     let fetches_weights = index < 128u;
     let lane = index % 16u;
-    let weights_from = min(first_panel + index / 32u, panels() - 1u) * p.blocks + (index / 16u) % 2u;
+    let weights_from = weights_of(first_panel + index / 32u) + (index / 16u) % 2u;
     let t = index % 128u;
-    let inputs_from = (p.row + min(first_row + t / 2u, p.rows - 1u)) * p.blocks + t % 2u;
+    let inputs_from = inputs_of(first_row + t / 2u) + t % 2u;
     //: each i 4
     //: each j ROWS
     var sum_$i_$j = 0.0;
@@ -70,7 +82,7 @@ fn main(
     }
     //: each i 4
     //: each j ROWS
-    store((first_panel + $iu) * 16u + local.x, first_row + 16u * $ju + local.y, sum_$i_$j);
+    put((first_panel + $iu) * 16u + local.x, first_row + 16u * $ju + local.y, sum_$i_$j);
     //: end
     //: end
 }

@@ -1,6 +1,10 @@
 // Many rows, weights in floats: as for blocks, 16 inputs at a time.
 @group(0) @binding(next) var<storage, read> x: array<vec4<f32>>;
+//: if EXPERTS
+@group(0) @binding(next) var<storage, read> plan: array<u32>;
+//: else
 @group(0) @binding(next) var<storage, read> bias: array<f32>;
+//: end
 @group(0) @binding(next) var<storage, read_write> y: array<f32>;
 
 // Four inputs, panel, lane.
@@ -15,16 +19,24 @@ fn main(
     @builtin(local_invocation_id) local: vec3<u32>,
     @builtin(local_invocation_index) index: u32,
 ) {
+    //: if EXPERTS
+    if plan[3u * group.x + 2u] == 0u {
+        return;
+    }
+    begin(group.x);
+    let first_row = 0u;
+    //: else
     let first_row = group.x * 16u * ROWSu;
+    //: end
     let first_panel = group.y * 4u;
     // The first half of the invocations fetches weights, the second inputs.
     let fetches_weights = index < 128u;
     let lane = index % 16u;
     let part = (index / 16u) % 2u;
-    let weights_from = min(first_panel + index / 32u, panels() - 1u) * p.blocks * 4u + part;
+    let weights_from = weights_of(first_panel + index / 32u) * 4u + part;
     let weights_to = part * 128u + index / 32u * 16u + lane;
     let t = index % 128u;
-    let inputs_from = (p.row + min(first_row + t / 2u, p.rows - 1u)) * p.blocks * 8u + t % 2u * 2u;
+    let inputs_from = inputs_of(first_row + t / 2u) * 8u + t % 2u * 2u;
     //: each i 4
     //: each j ROWS
     var sum_$i_$j = 0.0;
@@ -68,7 +80,7 @@ fn main(
     }
     //: each i 4
     //: each j ROWS
-    store((first_panel + $iu) * 16u + local.x, first_row + 16u * $ju + local.y, sum_$i_$j);
+    put((first_panel + $iu) * 16u + local.x, first_row + 16u * $ju + local.y, sum_$i_$j);
     //: end
     //: end
 }

@@ -6,6 +6,7 @@ use super::tower::TowerWork;
 use crate::gpu::{
     Buffer, Gpu, GpuError, Result, Rows, Scratch,
     attention::{Attention, gaze::Gaze},
+    experts::ExpertRows,
     logits,
     recurrent::mixing::Mixing,
     states::{GpuRows, SharedStream},
@@ -16,6 +17,7 @@ use crate::gpu::{
 pub struct GpuWork {
     pub(super) stream: Option<SharedStream>,
     pub(super) scratch: Scratch,
+    pub(super) experts: ExpertRows,
     pub(super) tower: TowerWork,
     pub(super) attention: Option<Attention>,
     pub(super) gaze: Option<Gaze>,
