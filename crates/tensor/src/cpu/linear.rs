@@ -373,6 +373,11 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Columns of a unit, of so many in all.
+fn unit_size(columns: usize, members: usize) -> usize {
+    (columns / (UNITS * members)).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT)
+}
+
 /// Compute all columns of all jobs, in units that any thread takes; `then` follows each unit, with the number of its job.
 pub(super) fn run(jobs: &[Job<'_>], then: &(dyn Fn(usize, Range<usize>) + Sync)) {
     let unit = |job: usize, columns: Range<usize>| {
@@ -388,7 +393,7 @@ pub(super) fn run(jobs: &[Job<'_>], then: &(dyn Fn(usize, Range<usize>) + Sync))
     // Several units for each thread, so that they end at the same time; large ones, so that data prefetched for the next
     // outputs is used by the same thread.
     let columns: usize = jobs.iter().map(|job| job.period).sum();
-    let size = (columns / (UNITS * pool.members())).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT);
+    let size = unit_size(columns, pool.members());
     let mut units = 0;
     let ends: Vec<usize> = jobs
         .iter()

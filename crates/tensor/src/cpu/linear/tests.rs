@@ -79,3 +79,36 @@ fn rows_of_another_width_are_refused() {
         assert!(gated.is_err(), "{dtype:?}");
     }
 }
+
+/// The share of the time in which the members of a pool compute, if each has a speed and takes the next unit when it is ready.
+fn busy_share(columns: usize, speeds: &[f64]) -> f64 {
+    let size = unit_size(columns, speeds.len());
+    let mut ready = vec![0.0; speeds.len()];
+    for start in (0..columns).step_by(size) {
+        let next = (0..speeds.len()).min_by(|&a, &b| f64::total_cmp(&ready[a], &ready[b])).unwrap();
+        ready[next] += size.min(columns - start) as f64 / speeds[next];
+    }
+    columns as f64 / speeds.iter().sum::<f64>() / ready.into_iter().fold(0.0, f64::max)
+}
+
+#[test]
+fn units_keep_sixteen_threads_busy() {
+    // Outputs of matrices of 2B to 8B models (LM heads last); gates and values count as pairs.
+    let columns = [2048, 2560, 4096, 6144, 9728, 12_288, 151_936];
+    let equal = |members| vec![1.0; members];
+    // Eight of sixteen cores have half of the speed; one of sixteen is shared with another program.
+    let [efficiency, shared] = [[vec![1.0; 8], vec![0.5; 8]].concat(), [vec![1.0; 15], vec![0.5]].concat()];
+    let speeds = [
+        (equal(2), 0.94),
+        (equal(4), 0.94),
+        (equal(8), 0.94),
+        (equal(16), 0.89),
+        (efficiency, 0.88),
+        (shared, 0.82),
+    ];
+    for (speeds, least) in speeds {
+        let shares: Vec<f64> = columns.iter().map(|columns| busy_share(*columns, &speeds)).collect();
+        println!("{speeds:?}: {shares:.2?}");
+        assert!(shares.iter().all(|share| *share >= least && *share <= 1.0), "{speeds:?}: {shares:?}");
+    }
+}
