@@ -120,7 +120,10 @@ fn measure<R: Reporter>(
     let [outputs, inputs] = [2 * config.intermediate, config.hidden];
     let shape = AttentionShape { heads: config.heads, kv_heads: config.kv_heads, head_dim: config.head_dim };
     let products = TYPES.into_iter().filter(|kind| inputs.is_multiple_of(kind.block())).map(Kernel::Product);
-    let kernels: Vec<Kernel> = products.chain(slots.into_iter().map(Kernel::Attention)).collect();
+    let attention = [KvType::F16, KvType::Q8_0]
+        .into_iter()
+        .flat_map(|kind| slots.iter().map(move |slots| Kernel::Attention(kind, *slots)));
+    let kernels: Vec<Kernel> = products.chain(attention).collect();
     let total = (1 + rows.len() * kernels.len()) as u64;
     let mut done = 0;
     let mut next = |reporter: &mut R| {
@@ -148,11 +151,10 @@ fn measure<R: Reporter>(
                 let bound = [rates.read, if quantized { rates.int8_macs } else { rates.f32_macs }];
                 KernelLine::new(format!("{} {outputs}x{inputs}", kind.name()), rows, None, &time, bound)
             }
-            Kernel::Attention(slots) => {
-                let time =
-                    measure::attention(gpu, extent, shape, KvType::F16, slots, rows).map_err(failed)?;
+            Kernel::Attention(kind, slots) => {
+                let time = measure::attention(gpu, extent, shape, kind, slots, rows).map_err(failed)?;
                 let bound = [rates.read, rates.f32_macs];
-                KernelLine::new("attention f16".into(), rows, Some(slots), &time, bound)
+                KernelLine::new(format!("attention {}", kind.name()), rows, Some(slots), &time, bound)
             }
         };
         reporter.line("kernel", &line)?;
@@ -175,8 +177,8 @@ const TYPES: [TensorType; 3] = [
 enum Kernel {
     /// A product with weights of this type.
     Product(TensorType),
-    /// Attention to a cache of this many slots.
-    Attention(usize),
+    /// Attention to a cache of this type and so many slots.
+    Attention(KvType, usize),
 }
 
 fn card(gpu: &Gpu, shape: &str, rates: &Rates) -> Card {

@@ -173,9 +173,9 @@ fn a_gpu_is_measured_against_what_it_can_reach() {
         })
         .collect();
     let rows = |kernel| [(kernel, 1), (kernel, 3)];
-    assert_eq!(found, ["q8_0", "f16", "attention"].map(rows).concat());
+    assert_eq!(found, ["q8_0", "f16", "attention", "attention"].map(rows).concat());
     assert!(kernels.iter().all(|line| line["of_bound"].as_f64().unwrap() > 0.0), "{kernels:?}");
-    assert_eq!(kernels[5]["slots"], 40);
+    assert_eq!((&kernels[7]["kernel"], &kernels[7]["slots"]), (&"attention q8_0".into(), &40.into()));
 }
 
 /// The software adapter's name and description in the report of `doctor --json`, and the number of others.
