@@ -142,6 +142,7 @@ impl Kept<'_> {
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            reserves: vec![],
             prefetched: None,
         };
         let mut written = Written::default();

@@ -156,6 +156,7 @@ impl Bench<'_> {
             sender: &sender,
             cancelled: self.cancelled,
             ignore_memory: true,
+            contenders: &trial.run.contenders,
             rates: None,
             idle: Some(ends),
         })
@@ -372,8 +373,8 @@ impl Trial {
                 true => runner.ensure_drafter(cache, key, &self.run.selection, &mut Stats::default())?,
                 false => None,
             };
-            let context = cache.entry(key)?.1;
-            Ok::<_, Stop>(runner.decode(context, drafter.as_ref(), plan, on)?.finished.reason)
+            let (clip, context) = cache.entry(key)?;
+            Ok::<_, Stop>(runner.decode(clip, context, drafter.as_ref(), plan, on)?.finished.reason)
         })?;
         cache.writing = None;
         Ok(reason)

@@ -60,6 +60,7 @@ impl NextClip {
             sender,
             cancelled,
             ignore_memory: false,
+            contenders: &[],
             rates: None,
             idle: Some(&ends),
         };

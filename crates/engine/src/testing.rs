@@ -19,6 +19,9 @@ pub(crate) const CANCELLED_LATER: &str = "cancel while measuring";
 /// A prompt whose steps take at least 200 ms.
 pub(crate) const SLOW: &str = "slowly";
 
+/// A prompt in whose run all that may draft take turns.
+pub(crate) const TURNS: &str = "take turns";
+
 /// Called when a run is repeated; `ends` is true once the measurement has to end.
 pub(crate) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
     assert!(prompt != PANICS_LATER, "out of luck again");

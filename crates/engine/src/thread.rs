@@ -280,8 +280,16 @@ impl Worker<'_> {
                 error: "no models are loaded".into(),
                 hint: Some("load a target first; the embedded pair is the default".into()),
             })?;
-            let runner =
-                Runner { request, models, sender: &sender, cancelled, ignore_memory, rates, idle: None };
+            let runner = Runner {
+                request,
+                models,
+                sender: &sender,
+                cancelled,
+                ignore_memory,
+                contenders: &[],
+                rates,
+                idle: None,
+            };
             next_clip.during(models, &sender, cancelled, request.run, || runner.run(cache))
         });
         match finished {

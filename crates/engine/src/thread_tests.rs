@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::testing::{LOSES, PANICS, SLOW};
+use crate::testing::{LOSES, PANICS, SLOW, TURNS};
 use specreel_record::{Draft, PromptSeen, Stage};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
@@ -188,8 +188,16 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
         let rates = None;
         let (sender, cancelled) = (&sender, &cancelled);
         let ignore_memory = false;
-        let runner =
-            Runner { request: &request, models, sender, cancelled, ignore_memory, rates, idle: None };
+        let runner = Runner {
+            request: &request,
+            models,
+            sender,
+            cancelled,
+            ignore_memory,
+            contenders: &[],
+            rates,
+            idle: None,
+        };
         runner.run(&mut cache).map(drop).map_err(|failure| (failure.class, failure.error))
     };
     run(&models, 8, "naive").unwrap();
@@ -401,5 +409,36 @@ fn an_automatic_method_says_what_it_chose_and_writes_the_same_text() {
         let drafters: Vec<&str> = chosen.expected.iter().map(|of| of.drafter.as_str()).collect();
         assert!(drafters.contains(&"no drafter") && drafters.len() == 3, "{drafters:?}");
         assert!(chosen.expected.is_sorted_by(|a, b| a.ms <= b.ms), "{chosen:?}");
+    }
+}
+
+/// What takes over reads its share of the prompt within the run, and steps say who has drafted; the text is the target's own.
+#[test]
+fn drafters_take_turns_within_a_run() {
+    let mut rig = Rig::new();
+    let mut plain = Vec::new();
+    for (method, most) in [("autoregressive", 1), ("naive-auto", 2), ("naive-auto", 2)] {
+        let method = Method::preset(method).unwrap();
+        let request = RunRequest { method, max_new_tokens: 24, ..rig.request(TURNS) };
+        rig.handle.send(Command::Run(Box::new(request))).unwrap();
+        let mut names = std::collections::BTreeSet::new();
+        let ids = loop {
+            match rig.events.blocking_recv().unwrap().kind {
+                EventKind::Step(step) => {
+                    assert_eq!(step.drafter.is_some(), most > 1 && !step.drafted.is_empty());
+                    names.extend(step.drafter);
+                }
+                EventKind::Done { ids, .. } => break ids,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        };
+        if plain.is_empty() {
+            plain = ids;
+            continue;
+        }
+        assert_eq!(ids, plain);
+        assert!(names.len() >= most, "{names:?}");
+        assert!(names.iter().all(|name| name.starts_with("draft model that sees ")), "{names:?}");
     }
 }

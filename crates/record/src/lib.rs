@@ -64,7 +64,7 @@ pub use session::{Session, SessionError};
 pub use span::{Cues, Segment, Span, Turn, clock};
 pub use speedup::{Baseline, BaselineKind, Interval, Limits, Measured, Speedup};
 pub use stats::{Stats, StopReason, Timings, VerdictCounts};
-pub use step::{Busy, Step, Token};
+pub use step::{Busy, Step, Switched, Token};
 pub use summary::Summary;
 pub use traffic::Traffic;
 pub use trial::{FactCount, Pair, Trial};

@@ -153,6 +153,9 @@ impl RunLog {
                 self.push(&token.text, merged, Some(merged.deciding), token.thinking);
             }
         }
+        if let Some(switched) = &step.switched {
+            self.note(&[switched.words()]);
+        }
         self.stats.add(step);
         self.steps.push(step.clone());
         self.draft = None;

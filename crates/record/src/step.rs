@@ -128,9 +128,46 @@ pub struct Step {
     /// the row that wrote the token before this step's first one, mean over layers and heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<f32>,
+    /// Who drafted, in words, where the run may change from one drafter to another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drafter: Option<String>,
+    /// In the first step after another drafter took over: which, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switched: Option<Box<Switched>>,
     /// Where drafter and target worked side by side: when each was at work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<Busy>,
+}
+
+/// A change of the drafter within a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Switched {
+    /// Tokens that had been emitted before.
+    pub after: usize,
+    /// The drafter until then, in words.
+    pub from: String,
+    /// The drafter from then on.
+    pub to: String,
+    /// The chance that a draft of the earlier one passes, as it was in this run.
+    pub passing: f64,
+    /// The same of the later one, as expected.
+    pub expected: f64,
+    /// The expected times of the rest of the text, in milliseconds: without the change, and with it.
+    pub rest_ms: [f64; 2],
+}
+
+impl Switched {
+    /// The change and its reason in a sentence.
+    pub fn words(&self) -> String {
+        let Self { after, from, to, passing, expected, rest_ms: [without, with] } = self;
+        let [passing, expected] = [passing, expected].map(|share| 100.0 * share);
+        format!(
+            "switched from {from} to {to} after {after} tokens: drafts pass {passing:.0} %, expected {expected:.0} %; for the rest \
+             {:.2} s, expected {:.2} s",
+            without / 1e3,
+            with / 1e3
+        )
+    }
 }
 
 /// When both models were at work in a step: begin and end, in milliseconds from the step's beginning.

@@ -1,12 +1,19 @@
-//! What pays off, from measured times and acceptance: the length of a chain, and how much of the video a drafter reads.
+//! What pays off, from measured times and acceptance: who drafts, how much of the video a drafter reads, and the length of a chain or
+//! the form of a tree.
 
 mod choice;
 mod length;
+mod shape;
+mod turns;
 
-pub use choice::{DraftCost, SHARES, chance_at, usual_chance};
-pub(crate) use length::AutoLength;
+pub(crate) use crate::fit::Place;
+pub use crate::fit::RANKS;
+pub use choice::{Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, tokens_left, usual_chance};
+pub(crate) use length::Drafts;
 pub use length::LONGEST;
+pub(crate) use shape::places;
 use specreel_model::decoder::Decoder;
+pub(crate) use turns::AutoDraft;
 
 /// Rows of the longer of two passes that are guessed.
 const GUESSED_ROWS: usize = 5;

@@ -87,9 +87,12 @@ impl PassTimes {
     }
 }
 
-/// The chance that a draft passes once those before it have.
+/// The chance that a draft passes once those before it have: what was expected, and what was seen lately.
 #[derive(Clone, Debug)]
 pub(super) struct FadingChance {
+    expected: f64,
+    /// How many drafts the expectation counts for.
+    weight: f64,
     passed: f64,
     judged: f64,
 }
@@ -97,21 +100,88 @@ pub(super) struct FadingChance {
 impl Default for FadingChance {
     /// Three of four, with the weight of two drafts.
     fn default() -> Self {
-        Self { passed: 1.5, judged: 2.0 }
+        Self { expected: 0.75, weight: 2.0, passed: 0.0, judged: 0.0 }
     }
 }
 
 impl FadingChance {
-    /// Record a chain of `drafts` (at least one) of which the first `accepted` passed.
-    pub(super) fn add(&mut self, drafts: usize, accepted: usize) {
-        // The draft after the accepted ones was rejected; those after it were not judged.
-        let turns = (accepted + 1).min(drafts) as f64;
-        self.passed = self.passed * MEMORY + accepted as f64;
-        self.judged = self.judged * MEMORY + turns;
+    /// A chance that was seen in earlier runs, with the weight of four drafts.
+    pub(super) fn of(expected: f64) -> Self {
+        Self { expected, weight: 4.0, ..Self::default() }
+    }
+
+    /// Record so many drafts that were judged one after the other, those after the first that failed not counted.
+    pub(super) fn add(&mut self, judged: usize, passed: usize) {
+        self.fade();
+        self.passed += passed as f64;
+        self.judged += judged as f64;
+    }
+
+    /// Let what was seen count less: the text has gone on.
+    pub(super) fn fade(&mut self) {
+        self.passed *= MEMORY;
+        self.judged *= MEMORY;
     }
 
     /// The chance, below 1.
     pub(super) fn value(&self) -> f64 {
-        (self.passed / self.judged).clamp(0.0, 0.995)
+        let chance = (self.passed + self.weight * self.expected) / (self.judged + self.weight);
+        chance.clamp(0.0, 0.995)
+    }
+}
+
+/// How many of a drafter's likeliest tokens are considered at each place of the text.
+pub const RANKS: usize = 3;
+
+/// A place of the text for which the drafter had choices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    /// How many of them are known, the likeliest first.
+    pub known: usize,
+    /// Which of them is the target's token.
+    pub found: Option<usize>,
+}
+
+/// Where a drafter's first choice fails, how often the second is the target's token, and where that fails too, the third.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LaterChances {
+    expected: [f64; RANKS - 1],
+    found: [f64; RANKS - 1],
+    judged: [f64; RANKS - 1],
+}
+
+/// How many failures the expectation counts for; without one, there is no other choice until some have been seen.
+const EXPECTED: f64 = 8.0;
+
+impl LaterChances {
+    /// As seen in earlier runs.
+    pub(super) fn of(expected: [f64; RANKS - 1]) -> Self {
+        Self { expected, ..Self::default() }
+    }
+
+    pub(super) fn add(&mut self, place: &Place) {
+        if place.found == Some(0) || place.known < 2 {
+            return;
+        }
+        self.found.iter_mut().chain(&mut self.judged).for_each(|count| *count *= MEMORY);
+        for rank in 1..place.known.min(RANKS) {
+            self.judged[rank - 1] += 1.0;
+            if place.found == Some(rank) {
+                self.found[rank - 1] += 1.0;
+                break;
+            }
+        }
+    }
+
+    /// The chances that the target's token is the drafter's first, second… choice, where the first is it by `chance`.
+    pub(super) fn with(&self, chance: f64) -> [f64; RANKS] {
+        let mut chances = [chance; RANKS];
+        let mut left = 1.0 - chance;
+        for (at, chance) in chances.iter_mut().skip(1).enumerate() {
+            let share = (self.found[at] + EXPECTED * self.expected[at]) / (self.judged[at] + EXPECTED);
+            *chance = left * share;
+            left -= *chance;
+        }
+        chances
     }
 }

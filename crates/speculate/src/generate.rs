@@ -15,9 +15,9 @@ use specreel_record::Step;
 /// Generate to an end token or the length limit, under the method's schedule. `on` receives every finished step and may stop the
 /// generation. The sequences hold the new tokens afterwards: truncate them to reuse them. Steps that `on` received before an
 /// error remain valid.
-pub fn generate(
-    config: GenerationConfig<'_>,
-    mut inputs: GenerationInputs<'_>,
+pub fn generate<'a>(
+    config: GenerationConfig<'a>,
+    mut inputs: GenerationInputs<'a>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
     // Both sequences return to the prompt; a drafter that has drafted already was marked when it read it.
@@ -37,7 +37,7 @@ pub fn generate(
     Ok(Finished {
         reason: session.finished(),
         relevance_ms: session.relevance_ms,
-        drafter_row_ms: session.drafter_row_ms,
+        drafters: session.into_drafted(),
         tally: None,
         forced: 0,
     })

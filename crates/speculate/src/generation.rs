@@ -2,8 +2,10 @@
 
 use super::{
     accept::{Row, relevance::VisualStates},
-    draft::{BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposer},
-    method::{AcceptedRows, Drafter, Method, Schedule, VisualContext},
+    auto::Contender,
+    draft::DraftHeadState,
+    drafters::{Drafted, Reserve},
+    method::{Method, Schedule},
     sampling::Sampler,
     schedule::{DraftToken, Tally},
     tree::Tree,
@@ -27,7 +29,7 @@ pub struct GenerationConfig<'a> {
     /// ids beyond its own.
     pub vocab: usize,
     pub ends: &'a [u32],
-    /// Special tokens, which prompt lookup never repeats ([`Lookup`]).
+    /// Special tokens, which prompt lookup never repeats (`draft::Lookup`).
     pub special: &'a [u32],
     /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
@@ -37,6 +39,10 @@ pub struct GenerationConfig<'a> {
     pub logprobs: usize,
     /// Time of one target row in milliseconds, where known: an automatic length starts from it.
     pub row_ms: Option<f64>,
+    /// The method's drafter, where it was chosen among others: what was expected of it.
+    pub chosen: Option<&'a Contender>,
+    /// Who drafts in each step, in place of what pays off: 0 is the method's drafter, 1 the first of the reserves. For measurements.
+    pub turns: Option<&'a dyn Fn(usize) -> usize>,
     /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
     pub plain_passes: PlainPasses,
     /// Receives the drafts of every step that has any, before the target verifies them.
@@ -60,6 +66,8 @@ impl<'a> GenerationConfig<'a> {
             grammar: None,
             logprobs: 0,
             row_ms: None,
+            chosen: None,
+            turns: None,
             plain_passes: PlainPasses::Never,
             on_draft: None,
             rule: None,
@@ -94,6 +102,8 @@ pub struct GenerationInputs<'a> {
     pub spans: VisualSpans,
     /// The prompt's ids; the last is the first root.
     pub prompt: &'a [u32],
+    /// Drafters that may take over (sequential schedule).
+    pub reserves: Vec<Reserve<'a>>,
     /// The drafter's first window, if it was drafted during the target's prefill (parallel schedule).
     pub prefetched: Option<PrefetchedDraft>,
 }
@@ -116,26 +126,6 @@ impl<'a> GenerationInputs<'a> {
         let after_layers = self.head.as_ref().map_or_else(Vec::new, |head| head.layer().taps().to_vec());
         Taps { probe, after_layers, ..Taps::default() }
     }
-}
-
-/// The drafter that a method asks for, if any.
-pub(super) fn drafter<'a>(
-    method: &Method,
-    sequence: Option<&'a mut Sequence>,
-    head: Option<DraftHeadState<'a>>,
-    prompt: &[u32],
-) -> Option<Box<dyn Proposer + 'a>> {
-    if let Drafter::Lookup { ngram, min_ngram, occurrence } = method.drafter {
-        return Some(Box::new(Lookup::new(prompt, min_ngram.min(ngram)..=ngram, occurrence)));
-    }
-    let dense = matches!(method.context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
-    let root = prompt.last().copied().unwrap_or_default();
-    let sequence = sequence?;
-    let block = head.as_ref().map(DraftHeadState::layer).filter(|head| head.block().is_some());
-    Some(match block {
-        Some(head) => Box::new(BlockDrafter::new(sequence, root, head)?),
-        None => Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)),
-    })
 }
 
 /// The drafter's side of a draft token.
@@ -193,8 +183,8 @@ pub struct Finished {
     pub reason: Option<StopReason>,
     /// Time spent on visual relevance, in milliseconds.
     pub relevance_ms: f64,
-    /// Times of single drafter rows, in milliseconds.
-    pub drafter_row_ms: Vec<f64>,
+    /// What the drafter did, and each of those that might have taken over.
+    pub drafters: Vec<Drafted>,
     /// Counts of the parallel schedule.
     pub tally: Option<Tally>,
     /// Drafts of the parallel schedule that the grammar forced.

@@ -12,7 +12,8 @@
 //!    ([`accept::RuleNeeds`]); only those are computed.
 //!
 //! [`Session`] makes the steps one after the other; [`schedule`] lets drafter and target work side by side, as a machine without
-//! models that is tested by itself. [`auto`] chooses lengths by measured times.
+//! models that is tested by itself. [`auto`] chooses drafters and
+//! lengths by measured times.
 //!
 //! What [`Method::lossless`] calls lossless writes the text of autoregressive decoding: token for token when greedy or when drafts
 //! pass exactly, in distribution when drafts are sampled.
@@ -44,6 +45,7 @@ pub mod schedule;
 pub mod session;
 pub mod tree;
 
+mod drafters;
 mod fit;
 mod gate;
 mod generation;
@@ -51,6 +53,7 @@ mod overlap;
 mod verify;
 
 pub use accept::relevance::VisualStates;
+pub use drafters::{Drafted, DrafterInputs, Reserve};
 pub use generate::generate;
 pub use generation::{
     CustomRule, Finished, GenerationConfig, GenerationInputs, PlainPasses, PrefetchedDraft,

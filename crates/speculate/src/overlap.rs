@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use specreel_tensor::{Error, Result};
 
 use super::{
+    drafters::Drafted,
     generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
     method::{Length, Method, RuleNeeds, Schedule, Shape, WindowRule, WindowSize},
     sampling::{Purpose, Sampler, draw},
@@ -313,7 +314,7 @@ pub(super) fn generate(
     Ok(Finished {
         reason: machine.finished(),
         relevance_ms: 0.0,
-        drafter_row_ms,
+        drafters: vec![Drafted { row_ms: drafter_row_ms, ..Drafted::default() }],
         tally: Some(machine.tally().clone()),
         forced: drafter.forced,
     })

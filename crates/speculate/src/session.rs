@@ -15,20 +15,20 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::{AutoLength, further_row},
-    draft::{DraftRequest, Form, Proposal, Proposer},
+    auto::{AutoDraft, Contender, Drafts, Place, USUAL_TOKENS, further_row, places, tokens_left},
+    draft::{DraftRequest, Form, Proposal},
+    drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
-    generation::{GenerationConfig, GenerationInputs, PlainPasses, drafter},
+    generation::{GenerationConfig, GenerationInputs, PlainPasses},
     method::{Acceptance, Length, RuleNeeds, Shape},
     tree::{Template, Tree},
     verify::{self, VerifiedRows, logit_needs},
 };
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Logits, Nearest, Pass, Sequence, Taps},
-    draft_head::tapped,
     grammar::{Allowed, Follower, Grammar},
 };
-use specreel_record::{Step, StopReason, Token};
+use specreel_record::{Step, StopReason, Switched, Token};
 
 /// Most tokens that the grammar forces in one step: they are rows of its verify pass.
 const MOST_FORCED: usize = 64;
@@ -40,12 +40,14 @@ const NEAREST_VISUAL: usize = 24;
 pub struct Session<'a> {
     config: GenerationConfig<'a>,
     target: &'a mut Sequence,
-    drafter: Option<Box<dyn Proposer + 'a>>,
+    drafters: DrafterSet<'a>,
+    /// Their names, if there is more than one.
+    names: Vec<String>,
     visual: &'a VisualStates,
     needs: RuleNeeds,
     taps: Taps,
     template: Option<Template>,
-    auto: Option<AutoLength>,
+    auto: Option<AutoDraft>,
     gate: Option<Gate>,
     /// The grammar's state after the text.
     grammar: Option<RefCell<Follower>>,
@@ -55,8 +57,6 @@ pub struct Session<'a> {
     plain: PlainClock,
     /// Time spent on relevance so far, in milliseconds.
     pub relevance_ms: f64,
-    /// Times of single drafter rows, in milliseconds.
-    pub drafter_row_ms: Vec<f64>,
 }
 
 impl<'a> Session<'a> {
@@ -70,11 +70,30 @@ impl<'a> Session<'a> {
         };
         let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));
         let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
-            .then(|| AutoLength::new(config.row_ms, further_row(inputs.target.decoder())).at_once(at_once));
+            .then(|| {
+                AutoDraft::new(config.row_ms, further_row(inputs.target.decoder()), config.chosen.is_some())
+            })
+            .map(|auto| auto.with(config.chosen.map(|chosen| chosen.cost.after_front()), at_once))
+            .map(|auto| {
+                inputs.reserves.iter().fold(auto, |auto, of| auto.with(Some(of.contender.cost), None))
+            });
+        let names = match (config.chosen, &inputs.reserves[..]) {
+            (Some(chosen), [_, ..]) => {
+                let all = std::iter::once(chosen).chain(inputs.reserves.iter().map(|of| of.contender));
+                all.map(Contender::name).collect()
+            }
+            _ => Vec::new(),
+        };
         Self {
             taps: inputs.taps(needs.attention_peaks || method.shape.gate() > 0.0),
             root: inputs.root(),
-            drafter: drafter(method, inputs.drafter, inputs.head, inputs.prompt),
+            drafters: DrafterSet::new(
+                (&method.drafter, &method.context),
+                DrafterInputs { sequence: inputs.drafter, head: inputs.head },
+                inputs.prompt,
+                inputs.reserves,
+            ),
+            names,
             target: inputs.target,
             visual: inputs.visual,
             needs,
@@ -87,7 +106,6 @@ impl<'a> Session<'a> {
             config,
             steps: 0,
             relevance_ms: 0.0,
-            drafter_row_ms: Vec::new(),
         }
     }
 
@@ -96,7 +114,12 @@ impl<'a> Session<'a> {
         self.text.finished
     }
 
-    /// Run one step; none once the generation has ended. The tokens' texts are left empty for the owner of the tokenizer.
+    /// What each drafter did, the method's own first.
+    pub fn into_drafted(self) -> Vec<Drafted> {
+        self.drafters.into_done()
+    }
+
+    /// Run one step; none once the generation has ended, or if a drafter was stopped while it read the prompt. The tokens' texts are left empty for the owner of the tokenizer.
     pub fn step(&mut self) -> Result<Option<Step>> {
         if self.text.finished.is_some() {
             return Ok(None);
@@ -105,6 +128,7 @@ impl<'a> Session<'a> {
         let started = Instant::now();
         let gate = self.gate.as_mut().and_then(Gate::closes);
         let forced = self.forced()?;
+        let Some(switched) = self.switch()? else { return Ok(None) };
         let proposal = if gate.is_none() { self.draft(&forced)? } else { Proposal::forced(&forced) };
         let tree = &proposal.tree;
         let draft_ms = ms(started.elapsed());
@@ -123,11 +147,11 @@ impl<'a> Session<'a> {
         let allowed = self.allowed(tree)?;
         let forced = verify::forced(tree, &allowed);
         let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual, (&allowed, &forced))?;
-        self.commit(base, &proposal, &path, &tokens, &pass)?;
+        let places = tokens.last().map(|last| places(&proposal, &path, last.id)).unwrap_or_default();
+        self.commit(base, &proposal, &path, &tokens, (&pass, &places))?;
         let tokens = self.text.emit(tokens, self.config.ends);
         if let Some(auto) = &mut self.auto {
-            let drafts = [tree.len(), path.len()].map(|count| count.saturating_sub(proposal.forced));
-            auto.note(tree.len() + 1, drafts, verify_ms, draft_ms);
+            auto.note(tree.len() + 1, &places, path.len() + 1, [verify_ms, draft_ms], tree.is_chain());
         }
         self.steps += 1;
         let whole_ms = ms(started.elapsed());
@@ -141,6 +165,8 @@ impl<'a> Session<'a> {
             plain_ms,
             gate,
             forced,
+            drafter: self.names.get(self.drafters.active()).filter(|_| !tree.is_empty()).cloned(),
+            switched,
             ..judged(tree, path, tokens)
         }))
     }
@@ -212,7 +238,7 @@ impl<'a> Session<'a> {
 
     /// The tokens that the grammar forces after the root; none where the target decodes alone, a token a pass.
     fn forced(&self) -> Result<Vec<u32>> {
-        let Some(grammar) = self.grammar.as_ref().filter(|_| self.drafter.is_some()) else {
+        let Some(grammar) = self.grammar.as_ref().filter(|_| !self.drafters.is_empty()) else {
             return Ok(Vec::new());
         };
         let room = self.config.max_new_tokens - self.text.emitted;
@@ -230,14 +256,41 @@ impl<'a> Session<'a> {
             .collect::<std::result::Result<_, _>>()?)
     }
 
+    /// Let another drafter take over where that pays off, and say why. `None` if the generation is to stop.
+    fn switch(&mut self) -> Result<Option<Option<Box<Switched>>>> {
+        let (after, active) = (self.text.emitted, self.drafters.active());
+        let usual = self.config.chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
+        let left = tokens_left(usual, self.config.max_new_tokens, after);
+        let turn = match self.config.turns {
+            Some(turns) => {
+                let to = turns(self.steps);
+                self.auto.iter_mut().for_each(|auto| auto.follow(to));
+                return Ok(self.drafters.take_over(to, self.target)?.then_some(None));
+            }
+            None => self.auto.as_mut().and_then(|auto| auto.turn(left)),
+        };
+        let Some(turn) = turn else { return Ok(Some(None)) };
+        let name = |at: usize| self.names.get(at).cloned().unwrap_or_default();
+        let [passing, expected] = turn.chances;
+        let (from, to, rest_ms) = (name(active), name(turn.to), turn.rest_ms);
+        let switched = Switched { after, from, to, passing, expected, rest_ms };
+        Ok(self.drafters.take_over(turn.to, self.target)?.then(|| Some(Box::new(switched))))
+    }
+
     fn draft(&mut self, forced: &[u32]) -> Result<Proposal> {
-        let (Some(drafter), method) = (&mut self.drafter, self.config.method) else {
+        let (Some(drafter), method) = (self.drafters.proposer(), self.config.method) else {
             return Ok(Proposal::default());
         };
         let room = self.config.max_new_tokens - self.text.emitted;
+        let drafts = self.auto.as_mut().map(AutoDraft::drafts);
+        let ranks = self.auto.as_ref().map_or(1, |auto| auto.ranks(self.steps));
         let (form, depth) = match (&method.shape, &self.template) {
             (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
-            (Shape::Chain { .. }, _) => (Form::Chain, self.auto.as_mut().map_or(0, AutoLength::choose)),
+            (Shape::Chain { .. }, _) => match &drafts {
+                Some(Drafts::Tree(tree)) => (Form::Static(tree), tree.depth()),
+                Some(Drafts::Chain(length)) => (Form::Chain, *length),
+                None => (Form::Chain, 0),
+            },
             (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
             (Shape::StaticTree { .. }, None) => return Ok(Proposal::forced(forced)),
             (Shape::TwoBranch { length }, _) => (Form::TwoBranch, *length),
@@ -260,12 +313,12 @@ impl<'a> Session<'a> {
             // Drawn drafts keep their distributions anyway.
             distributions: self.needs.divergence
                 || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
+            ranks,
             position: self.text.emitted,
             grammar: self.grammar.as_ref(),
             forced,
             form,
         })?;
-        self.drafter_row_ms.extend(&proposal.pass_ms);
         Ok(proposal)
     }
 
@@ -276,7 +329,7 @@ impl<'a> Session<'a> {
         proposal: &Proposal,
         path: &[usize],
         tokens: &[Token],
-        pass: &Pass,
+        (pass, places): (&Pass, &[Place]),
     ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());
@@ -289,13 +342,7 @@ impl<'a> Session<'a> {
             grammar.get_mut().advance(&ids)?;
         }
         let Some(last) = tokens.last() else { return Ok(()) };
-        if let Some(drafter) = &mut self.drafter {
-            let states = match pass.after_layers.is_empty() {
-                true => &pass.states,
-                false => &tapped(pass, self.target.decoder())?,
-            };
-            drafter.commit(proposal, path, last.id, self.target, base, states)?;
-        }
+        self.drafters.commit(proposal, path, last.id, (self.target, base), pass, places)?;
         self.root = last.id;
         Ok(())
     }

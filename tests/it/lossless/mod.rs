@@ -10,6 +10,7 @@ mod self_drafts;
 mod spans;
 mod structured;
 mod support;
+mod turns;
 
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Step, StopReason};

@@ -24,7 +24,9 @@ use specreel_model::{
 };
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
-    Drafter, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Sampler, Schedule, VisualStates,
+    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Reserve, Sampler,
+    Schedule, VisualStates,
+    auto::{Contender, DraftCost, USUAL_TOKENS},
     context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Signals},
     draft::{DraftHeadState, ModelDrafter},
     generate,
@@ -77,6 +79,8 @@ pub struct Bench {
     layers: Vec<DraftHead>,
     /// What is written.
     grammar: Option<Grammar>,
+    /// What is expected of drafters, where an automatic method is to have chosen them.
+    pub cost: Option<DraftCost>,
 }
 
 /// Ids that play the special tokens.
@@ -198,6 +202,7 @@ impl Bench {
             states: TextStates::default(),
             layers,
             grammar: None,
+            cost: None,
         };
         bench.read();
         bench
@@ -449,6 +454,18 @@ impl Bench {
     }
 
     pub fn write(&mut self, method: &Method, sampler: Sampler, limit: usize) -> Written {
+        self.write_in_turns(&[method], None, sampler, limit)
+    }
+
+    /// As [`write`](Self::write), by the first of the methods; in each step the drafter drafts whose number `turns` says.
+    pub fn write_in_turns(
+        &mut self,
+        methods: &[&Method],
+        turns: Option<&dyn Fn(usize) -> usize>,
+        sampler: Sampler,
+        limit: usize,
+    ) -> Written {
+        let (method, others) = (methods[0], &methods[1..]);
         let mut target = self.sequence.take().unwrap();
         let base = target.len();
         let key = format!("{:?} {:?}", method.drafter, method.context);
@@ -456,7 +473,22 @@ impl Bench {
         assert_eq!(target.len(), base, "signals leave the target's cache as it was");
         let drafter_base = drafter.as_ref().map_or(0, |drafter| drafter.sequence.len());
         let seen = drafter.as_ref().map_or_else(Vec::new, |drafter| drafter.seen.clone());
+        let mut reading: Vec<_> = others.iter().map(|method| self.drafter(method, &mut target)).collect();
+        let unknown = DraftCost { front_ms: 0.0, row_ms: 1.0, chance: 0.5, later: [0.0; 2] };
+        let cost = self.cost.unwrap_or(unknown);
+        let contenders: Vec<Contender> = methods
+            .iter()
+            .map(|of| Contender {
+                drafter: of.drafter.clone(),
+                context: of.context.clone(),
+                cost,
+                text_tokens: USUAL_TOKENS,
+            })
+            .collect();
         let rules = GenerationConfig {
+            turns,
+            row_ms: self.cost.map(|_| 1.0),
+            chosen: contenders.first().filter(|_| self.cost.is_some() || !others.is_empty()),
             ends: &self.ends,
             special: self.target.tokenizer().special_ids(),
             protected: &special,
@@ -467,15 +499,23 @@ impl Bench {
         let parallel = matches!(method.schedule, Schedule::Parallel { .. });
         let early = drafter.as_mut().filter(|_| parallel && limit.is_multiple_of(2));
         let prefetched = early.map(|d| PrefetchedDraft::draft(&rules, &mut d.sequence, self.root()).unwrap());
+        let head = |method: &Method, seen: &[f32]| {
+            let before = |layer| self.states.before_root(self.prompt.ids.len() - 1, layer);
+            self.layer(method).map(|layer| DraftHeadState::new(layer, before(layer)).seeing(seen))
+        };
+        let reserves = contenders.iter().skip(1).zip(others).zip(&mut reading).map(|((of, method), read)| {
+            let head = head(method, read.as_ref().map_or(&[], |read| &read.seen));
+            let sequence = read.as_mut().map(|read| &mut read.sequence);
+            Reserve::new(of, move || Ok(Some(DrafterInputs { sequence, head })))
+        });
         let parts = GenerationInputs {
             target: &mut target,
             drafter: drafter.as_mut().map(|drafter| &mut drafter.sequence),
-            head: self.layer(method).map(|l| {
-                DraftHeadState::new(l, self.states.before_root(self.prompt.ids.len() - 1, l)).seeing(&seen)
-            }),
+            head: head(method, &seen),
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            reserves: reserves.collect(),
             prefetched,
         };
         let mut written =

@@ -62,7 +62,7 @@ pub struct Row {
     pub accepted: usize,
     /// How many drafts were judged; 0 without speculation.
     pub judged: usize,
-    /// Why the step ended where it did, and which tokens were loosened.
+    /// Why the step ended where it did, which tokens were loosened, and who drafts from here on if that has changed.
     pub reason: String,
     /// Time of drafting, in milliseconds.
     pub draft_ms: f64,
@@ -226,6 +226,11 @@ fn inline(text: &str) -> String {
 }
 
 fn reason(step: &Step) -> String {
+    let switched = step.switched.as_ref().map(|switched| format!("from here on drafted by: {}", switched.to));
+    std::iter::once(outcome(step)).chain(switched).collect::<Vec<_>>().join(" · ")
+}
+
+fn outcome(step: &Step) -> String {
     let (accepted, own) = tokens(step);
     if step.drafted.is_empty() {
         return match step.gate {

@@ -6,7 +6,8 @@ use specreel_model::{
     family::Prompt,
 };
 use specreel_speculate::{
-    Drafter, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler, VisualStates,
+    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler,
+    VisualStates,
     context::{Selection, Signals},
     draft::DraftHeadState,
 };
@@ -101,6 +102,27 @@ pub struct Prefill {
     pub reference: Option<Reference>,
 }
 
+/// A prompt that the target has read.
+#[derive(Clone, Copy)]
+pub(crate) struct ReadPrompt<'a> {
+    pub prompt: &'a Prompt,
+    pub states: &'a TextStates,
+}
+
+impl<'a> ReadPrompt<'a> {
+    /// What a drafter with this sequence drafts with; `head` if it is a draft head, with what it has `seen`.
+    pub fn drafter(
+        self,
+        sequence: &'a mut Sequence,
+        seen: &[f32],
+        head: Option<&'a DraftHead>,
+    ) -> DrafterInputs<'a> {
+        let root = self.prompt.ids.len().saturating_sub(1);
+        let state = |head| DraftHeadState::new(head, self.states.before_root(root, head)).seeing(seen);
+        DrafterInputs { sequence: Some(sequence), head: head.map(state) }
+    }
+}
+
 impl Prefill {
     /// A context without drafters.
     pub fn new(
@@ -124,26 +146,27 @@ impl Prefill {
         }
     }
 
-    /// What a generation borrows; `head` is the draft head, if the method drafts with one.
+    /// What a generation borrows, and what a drafter reads that takes over; `head` is the draft head, if the method drafts with one.
     pub fn inputs<'a>(
         &'a mut self,
         drafter: Option<&'a mut DrafterContext>,
         head: Option<&'a DraftHead>,
-    ) -> GenerationInputs<'a> {
-        let root = self.prompt.ids.len().saturating_sub(1);
-        let (drafter, seen) = drafter.map(|drafter| (&mut drafter.sequence, &drafter.seen[..])).unzip();
-        GenerationInputs {
+    ) -> (GenerationInputs<'a>, ReadPrompt<'a>) {
+        let read = ReadPrompt { prompt: &self.prompt, states: &self.states };
+        let DrafterInputs { sequence, head } = drafter
+            .map(|drafter| read.drafter(&mut drafter.sequence, &drafter.seen, head))
+            .unwrap_or_default();
+        let inputs = GenerationInputs {
             target: &mut self.target,
-            drafter,
-            head: head.map(|head| {
-                let state = DraftHeadState::new(head, self.states.before_root(root, head));
-                state.seeing(seen.unwrap_or_default())
-            }),
+            drafter: sequence,
+            head,
             visual: &self.visual,
             spans: self.prompt.visual.clone(),
             prompt: &self.prompt.ids,
+            reserves: Vec::new(),
             prefetched: None,
-        }
+        };
+        (inputs, read)
     }
 
     /// Bytes of keys and values, states and signals, drafters included.

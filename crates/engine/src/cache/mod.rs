@@ -15,7 +15,7 @@ mod recent;
 
 pub(crate) use self::{
     clip::{Clip, ClipKey},
-    context::{ContextKey, DrafterContext, DrafterKey, Prefill, Reference, kept_prefix},
+    context::{ContextKey, DrafterContext, DrafterKey, Prefill, ReadPrompt, Reference, kept_prefix},
     recent::Recent,
 };
 use crate::events::internal;

@@ -3,7 +3,7 @@
 use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
-    cache::{Prefill, Reference},
+    cache::{Clip, Prefill, Reference},
     command::Verifies,
     events::{Stop, since},
     stages::{Decoding, Runner, divergence::Divergence},
@@ -29,7 +29,7 @@ const CALIBRATION_SHARE: f64 = 0.02;
 impl Runner<'_> {
     /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
     /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
-    pub(crate) fn calibrate(&self, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
+    pub(crate) fn calibrate(&self, clip: &Clip, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
         let method = &self.request.method;
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
         if !method.drafts() || context.t1_ms > budget_ms {
@@ -43,7 +43,7 @@ impl Runner<'_> {
         };
         let (mut passes, started) = (Vec::new(), Instant::now());
         let mut going = true;
-        self.decode(context, None, &plan, &mut |step| {
+        self.decode(clip, context, None, &plan, &mut |step| {
             passes.push(step.verify_ms);
             going = self.progress(Stage::Calibrate, passes.len(), CALIBRATION).is_continue();
             let in_budget = since(started) < budget_ms;

@@ -6,11 +6,15 @@ use std::{
 };
 
 use crate::{
-    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache},
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache, ReadPrompt},
+    command::RunRequest,
     events::{Stop, since},
     models::Models,
     stages::{KV_HEADROOM, Runner},
-    timing::{Part, Rates, choice::Question},
+    timing::{
+        Part, Rates,
+        choice::{Answer, Question},
+    },
 };
 use specreel_model::{
     decoder::{Decoder, Sequence, States},
@@ -20,10 +24,11 @@ use specreel_model::{
     processor::Patches,
     vision::VisionError,
 };
-use specreel_record::{Expected, Stage, Stats};
+use specreel_record::{Stage, Stats};
 use specreel_speculate::{
     Drafter, Method,
-    context::{self, HeadInput, PrefillInput, Preparation, Selection},
+    auto::Contender,
+    context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Selection, Signals},
 };
 
 pub(crate) struct Share {
@@ -45,7 +50,12 @@ impl Runner<'_> {
 
     /// The draft head of the method, if it drafts with one and it is loaded.
     pub(crate) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
-        match self.request.method.drafter {
+        self.head_of(&self.request.method.drafter)
+    }
+
+    /// The draft head that this drafter is, if it is one and loaded.
+    pub(crate) fn head_of(&self, drafter: &Drafter) -> Option<&Arc<DraftHead>> {
+        match *drafter {
             Drafter::Head { recipe } => self.models.head(recipe),
             _ => None,
         }
@@ -80,26 +90,86 @@ impl Runner<'_> {
         Ok(selection)
     }
 
-    /// The method with all choices made, for a prompt of so many tokens, and what each drafter is expected to take; `target_ms` is the
-    /// time of a target row, 0 if it is not known. `None` where the method leaves none open.
-    pub(crate) fn chosen_method(
+    /// What an automatic method stands for, after a prompt of so many tokens; `target_ms` is the time of a target row, 0 if it is not
+    /// known. `None` where the method leaves nothing open.
+    pub(crate) fn choose(&self, clip: &Clip, prompt: usize, target_ms: f64) -> Option<Answer> {
+        let question = self.question(&self.request.method, clip, prompt);
+        self.with_rates(|rates| question.answer(rates, target_ms))
+    }
+
+    /// The chosen drafter, and those that may take over from it in this run, among those that the method `open` leaves open.
+    pub(crate) fn contenders(
         &self,
+        open: &Method,
+        chosen: Contender,
         clip: &Clip,
-        prompt: usize,
-        target_ms: f64,
-    ) -> Option<(Method, Vec<Expected>)> {
-        let question = Question {
-            method: &self.request.method,
+        (read, target_ms): (ReadPrompt<'_>, f64),
+    ) -> Vec<Contender> {
+        let (prompt, visual) = (read.prompt.ids.len(), clip.facts.grid.len());
+        let question = self.question(open, clip, prompt);
+        // Draft heads that read states of the target which are there.
+        let reads = |recipe| {
+            self.models.head(recipe).is_some_and(|head| {
+                head.taps().is_empty() && (!head.reads_all_rows() || read.states.read_by(head).is_some())
+            })
+        };
+        let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
+        let fits = |contender: &Contender| {
+            let unseen = if contender.context.share() == Some(0.0) { visual } else { 0 };
+            let slots = prompt - unseen + self.request.max_new_tokens + KV_HEADROOM;
+            let bytes = self.drafter_cache_bytes(&contender.drafter, slots);
+            footprint.is_none_or(|known| known.check_growth(bytes, self.request.max_new_tokens).is_ok())
+        };
+        let reserves = self.with_rates(|rates| question.reserves(rates, target_ms, &chosen, reads));
+        std::iter::once(chosen).chain(reserves.into_iter().filter(fits)).collect()
+    }
+
+    fn question<'q>(&'q self, method: &'q Method, clip: &Clip, prompt: usize) -> Question<'q> {
+        Question {
+            method,
             models: self.models,
             prompt,
             visual: clip.facts.grid.len(),
             patches: clip.patches.grid,
             max_new_tokens: self.request.max_new_tokens,
-        };
-        match self.rates {
-            Some(rates) => question.answer(&rates.lock().unwrap_or_else(PoisonError::into_inner), target_ms),
-            None => question.answer(&Rates::default(), target_ms),
         }
+    }
+
+    fn with_rates<T>(&self, f: impl FnOnce(&Rates) -> T) -> T {
+        match self.rates {
+            Some(rates) => f(&rates.lock().unwrap_or_else(PoisonError::into_inner)),
+            None => f(&Rates::default()),
+        }
+    }
+
+    /// Let a drafter that takes over read its share of the prompt; `None` if it reads nothing.
+    pub(crate) fn read_reserve(
+        &self,
+        contender: &Contender,
+        clip: &Clip,
+        read: ReadPrompt<'_>,
+    ) -> Result<Option<HeadPrefill>, Stop> {
+        let Contender { drafter, context, .. } = contender;
+        if !drafter.reads() {
+            return Ok(None);
+        }
+        let method =
+            Method { drafter: drafter.clone(), context: context.clone(), ..self.request.method.clone() };
+        let request = RunRequest { method, ..self.request.clone() };
+        let run = Runner { request: &request, ..*self };
+        let preparation = run.preparation(read.prompt, clip);
+        let selection = preparation.select(context, clip.facts.grid.shape(), &Signals::default());
+        let Some(head) = run.draft_head() else {
+            let share = run.read_share(clip, read.prompt, &selection, true)?;
+            // Its stages were reported.
+            let _ = self.progress(Stage::Generate, 0, self.request.max_new_tokens);
+            return Ok(Some(share.sequence.into()));
+        };
+        let room = self.request.max_new_tokens + KV_HEADROOM;
+        let input =
+            HeadInput { head, states: read.states, selection: &selection, placing: context.placing(), room };
+        let go_on = &mut |_, _| self.progress(Stage::Generate, 1, self.request.max_new_tokens);
+        Ok(Some(preparation.prefill_draft_head(&input, go_on)?.ok_or(Stop::Cancelled)?))
     }
 
     pub(crate) fn preparation<'p>(&'p self, prompt: &'p Prompt, clip: &'p Clip) -> Preparation<'p> {
@@ -134,7 +204,7 @@ impl Runner<'_> {
         // Where the target has read something, the drafter's share was counted with it.
         if stats.timings.prefill_target_ms == 0.0 {
             let slots = context.prompt.ids.len() + room;
-            self.make_room_in(cache, key, self.drafter_cache_bytes(slots))?;
+            self.make_room_in(cache, key, self.drafter_cache_bytes(&method.drafter, slots))?;
         }
         let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
@@ -176,14 +246,16 @@ impl Runner<'_> {
     }
 
     /// Upper bound of the bytes of `slots` keys and values of the drafter; 0 if it has few besides the target's.
-    fn drafter_cache_bytes(&self, slots: usize) -> u64 {
-        let decoder = match (&self.request.method.drafter, &self.models.drafter) {
+    fn drafter_cache_bytes(&self, drafter: &Drafter, slots: usize) -> u64 {
+        let decoder = match (drafter, &self.models.drafter) {
             (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
             (Drafter::Target { .. }, _) => self.models.target.decoder(),
-            (Drafter::Head { .. }, _) => match self.draft_head().filter(|head| head.block().is_some()) {
-                Some(head) => head.decoder(),
-                None => return 0,
-            },
+            (Drafter::Head { recipe }, _) => {
+                match self.models.head(*recipe).filter(|h| h.block().is_some()) {
+                    Some(head) => head.decoder(),
+                    None => return 0,
+                }
+            }
             _ => return 0,
         };
         decoder.cache_bytes(slots) as u64

@@ -3,11 +3,11 @@
 use std::{cell::Cell, ops::ControlFlow, sync::PoisonError, time::Instant};
 
 use crate::{
-    cache::{DrafterKey, Prefill},
+    cache::{Clip, DrafterKey, Prefill},
     events::{Stop, since},
     memory,
     stages::{Runner, thinking::Thinking},
-    timing::{ContentionMeter, choice::Judged, estimate},
+    timing::{ContentionMeter, choice, estimate},
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
 use specreel_record::{
@@ -15,8 +15,8 @@ use specreel_record::{
     median, paired::Pace,
 };
 use specreel_speculate::{
-    self as speculate, Finished, GenerationConfig, GenerationInputs, Method, PlainPasses, PrefetchedDraft,
-    Schedule, Tree,
+    self as speculate, DrafterInputs, Finished, GenerationConfig, Method, PlainPasses, PrefetchedDraft,
+    Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
 };
 
 /// The method that every other is compared with.
@@ -104,6 +104,7 @@ impl Runner<'_> {
     /// prompt again, however it ended.
     pub(crate) fn decode(
         &self,
+        clip: &Clip,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
         plan: &Decoding<'_>,
@@ -122,10 +123,19 @@ impl Runner<'_> {
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
+        let contenders = if plan.method.drafts() { self.contenders } else { &[] };
         let config = GenerationConfig {
             plain_passes: plan.plain_passes,
             on_draft: plan.on_draft,
+            chosen: contenders.first(),
             ..self.config(plan.method, plan.max_new_tokens, &protected, grammar.as_ref(), row_ms)
+        };
+        #[cfg(test)]
+        let turns = |step: usize| step % contenders.len().max(1);
+        #[cfg(test)]
+        let config = match self.request.prompt == crate::testing::TURNS {
+            true => GenerationConfig { turns: Some(&turns), ..config },
+            false => config,
         };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
@@ -150,8 +160,29 @@ impl Runner<'_> {
             on(step)
         };
         let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
-        let inputs = context.inputs(drafter.as_mut(), head.map(|head| &**head));
-        let outcome = speculate::generate(config, GenerationInputs { prefetched, ..inputs }, &mut with_texts);
+        let others = contenders.get(1..).unwrap_or_default();
+        let mut read: Vec<Option<HeadPrefill>> = others.iter().map(|_| None).collect();
+        let failed = Cell::new(None);
+        let (mut inputs, prompt) = context.inputs(drafter.as_mut(), head.map(|head| &**head));
+        inputs.prefetched = prefetched;
+        let reserves = others.iter().zip(&mut read).map(|(contender, read)| {
+            let failed = &failed;
+            Reserve::new(contender, move || match self.read_reserve(contender, clip, prompt) {
+                Ok(None) => Ok(Some(DrafterInputs::default())),
+                Ok(Some(prefill)) => {
+                    let read: &mut Option<HeadPrefill> = read;
+                    let HeadPrefill { sequence, seen } = read.insert(prefill);
+                    let head = self.head_of(&contender.drafter).map(|head| &**head);
+                    Ok(Some(prompt.drafter(sequence, seen, head)))
+                }
+                Err(stop) => {
+                    failed.set(Some(stop));
+                    Ok(None)
+                }
+            })
+        });
+        inputs.reserves = reserves.collect();
+        let outcome = speculate::generate(config, inputs, &mut with_texts);
         // The end of a thought is not part of the caption.
         let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
         context.target.truncate(base);
@@ -160,6 +191,10 @@ impl Runner<'_> {
             context.drafters.insert(key.clone(), drafter);
         }
         let finished = outcome.map_err(ModelError::from)?;
+        // A cancelled run keeps what it has written.
+        if let Some(stop @ Stop::Failed(_)) = failed.into_inner() {
+            return Err(stop);
+        }
         Ok(Decoded { finished, rest, read_ms })
     }
 
@@ -167,6 +202,7 @@ impl Runner<'_> {
     /// judges a pruned one. Returns the state that a measurement of its speed needs.
     pub(crate) fn generate(
         &self,
+        clip: &Clip,
         context: &mut Prefill,
         whole: Option<&mut Prefill>,
         drafter_key: Option<&DrafterKey>,
@@ -178,7 +214,6 @@ impl Runner<'_> {
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
-        let mut judged = Judged::default();
         let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
@@ -215,7 +250,6 @@ impl Runner<'_> {
                 _ => {}
             }
             step.other_ms += since(started);
-            judged.add(step.judged, step.accepted);
             stats.add(&step);
             pace.add(&step);
             if !self.sender.send(EventKind::Step(step)) {
@@ -230,7 +264,7 @@ impl Runner<'_> {
         let mut contention = ContentionMeter::default();
         let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
             ControlFlow::Continue(()) => {
-                contention.during(|| self.decode(context, drafter_key, &plan, &mut on))?
+                contention.during(|| self.decode(clip, context, drafter_key, &plan, &mut on))?
             }
             ControlFlow::Break(()) => Decoded::default(),
         };
@@ -241,7 +275,8 @@ impl Runner<'_> {
         let Decoded { finished, rest, read_ms } = decoded;
         let reason = finished.reason.unwrap_or(StopReason::Cancelled);
         stats.timings.relevance_ms = finished.relevance_ms;
-        stats.timings.td_ms = median(finished.drafter_row_ms).unwrap_or_default();
+        let rows = finished.drafters.iter().flat_map(|drafted| drafted.row_ms.iter().copied());
+        stats.timings.td_ms = median(rows).unwrap_or_default();
         if let Some(tally) = &finished.tally {
             // Steps report only the drafts that were judged.
             stats.drafted = tally.drafted.saturating_sub(finished.forced);
@@ -279,8 +314,19 @@ impl Runner<'_> {
         // Before the last event: a command that waits for it ends the process.
         if let Some(rates) = self.rates {
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
-            let seen = context.prompt.ids.len() - stats.visual_tokens + stats.drafter_visual_tokens;
-            judged.teach(&mut rates, method, self.models, stats.timings.td_ms, seen);
+            let tokens = [context.prompt.ids.len(), stats.visual_tokens];
+            for (at, drafted) in finished.drafters.iter().enumerate() {
+                let method = match self.contenders.get(at) {
+                    Some(Contender { drafter, context, .. }) => {
+                        &Method { drafter: drafter.clone(), context: context.clone(), ..method.clone() }
+                    }
+                    None => method,
+                };
+                choice::learn_drafting(&mut rates, method, self.models, drafted, tokens);
+            }
+            if reason == StopReason::Eos {
+                choice::learn_length(&mut rates, self.models, stats.emitted);
+            }
             estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
         }
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });

@@ -27,6 +27,7 @@ use crate::{
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{family::VideoLlm, mac_count::MacCount};
 use specreel_record::{EventKind, Stage};
+use specreel_speculate::auto::Contender;
 
 pub(crate) use self::{
     generate::{BASELINE, Decoding},
@@ -43,6 +44,8 @@ pub(crate) struct Runner<'a> {
     pub cancelled: &'a Cancelled,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
+    /// The drafters among which the run may change, the chosen one first; empty if its method chooses none.
+    pub contenders: &'a [Contender],
     /// Speeds that are known, and that stages teach; `None` where the run is only repeated.
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.

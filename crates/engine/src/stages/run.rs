@@ -3,15 +3,16 @@
 use std::time::Instant;
 
 use crate::{
-    cache::{ContextKey, PrefixCache},
+    cache::{ContextKey, PrefixCache, ReadPrompt},
     command::RunRequest,
     events::{Stop, internal, since},
     stages::{Runner, generate::Generated},
+    timing::choice::Answer,
 };
 use specreel_demo as assets;
 use specreel_model::draft_head::Recipe;
 use specreel_record::{Chosen, EventKind, Expected, Failure, PromptSeen, Started, Stats, StopReason};
-use specreel_speculate::{Drafter, Method, Stamps, VisualContext, context::Selection};
+use specreel_speculate::{Drafter, Method, Stamps, VisualContext, auto::Contender, context::Selection};
 
 /// A finished run, with the state to repeat it in a measurement.
 pub(crate) struct FinishedRun {
@@ -22,6 +23,8 @@ pub(crate) struct FinishedRun {
     pub selection: Selection,
     pub emitted: u64,
     pub(crate) generated: Generated,
+    /// As in [`Runner`].
+    pub contenders: Vec<Contender>,
 }
 
 impl Runner<'_> {
@@ -91,40 +94,42 @@ impl Runner<'_> {
         if self.request.method.drafter == (Drafter::Auto {}) {
             let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
             let prompt = self.lay_out(&clip.facts)?.ids.len();
-            if let Some((method, expected)) = self.chosen_method(clip, prompt, 0.0) {
-                // A draft model's context is chosen once the target's speed is known.
-                let open = matches!(method.drafter, Drafter::Model {});
-                let context = if open { VisualContext::Auto {} } else { method.context };
-                chosen = Some((
-                    RunRequest { method: Method { context, ..method }, ..self.request.clone() },
-                    expected,
-                ));
+            if let Some(Answer { method, expected, .. }) = self.choose(clip, prompt, 0.0) {
+                // The context is chosen once the target's speed is known.
+                let method = Method { context: VisualContext::Auto {}, ..method };
+                chosen = Some((RunRequest { method, ..self.request.clone() }, expected));
             }
         }
         let (request, expected) = chosen.unzip();
         let run = Runner { request: request.as_ref().unwrap_or(self.request), ..*self };
-        run.read_and_draft(cache, key, (started, stats), expected)
+        run.read_and_draft(cache, key, (started, stats), (&self.request.method, expected))
     }
 
-    /// From a decoded clip to the caption; `expected` is what each drafter would take, if the drafter was a choice.
+    /// From a decoded clip to the caption; `open` is the method before choices, and `expected` what each drafter would take, if the
+    /// drafter was one of them.
     fn read_and_draft(
         &self,
         cache: &mut PrefixCache,
         key: ContextKey,
         (started, mut stats): (Instant, Stats),
-        expected: Option<Vec<Expected>>,
+        (open, expected): (&Method, Option<Vec<Expected>>),
     ) -> Result<Option<FinishedRun>, Stop> {
         self.models.mtp.load(&self.models.target, &self.request.method.drafter, || self.load_progress())?;
         let cached_tokens = self.ensure_context(cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
         cache.writing = Some(key.clone());
         let (clip, context) = cache.entry(&key)?;
-        self.calibrate(context, since(started))?;
-        let answer = self.chosen_method(clip, context.prompt.ids.len(), context.t1_ms);
-        let request = answer.map(|(method, _)| RunRequest { method, ..self.request.clone() });
-        let run = Runner { request: request.as_ref().unwrap_or(self.request), ..*self };
-        let is_chosen = request.is_some() || expected.is_some();
-        let chosen = is_chosen.then(|| run.chosen(expected.unwrap_or_default())).transpose()?;
+        self.calibrate(clip, context, since(started))?;
+        let Some(answer) = self.choose(clip, context.prompt.ids.len(), context.t1_ms) else {
+            return self.draft_and_verify(cache, key, cached_tokens, stats, None);
+        };
+        let read = ReadPrompt { prompt: &context.prompt, states: &context.states };
+        let contenders = answer
+            .contender
+            .map_or_else(Vec::new, |chosen| self.contenders(open, chosen, clip, (read, context.t1_ms)));
+        let request = RunRequest { method: answer.method, ..self.request.clone() };
+        let run = Runner { request: &request, contenders: &contenders, ..*self };
+        let chosen = Some(run.chosen(expected.unwrap_or_default())?);
         run.draft_and_verify(cache, key, cached_tokens, stats, chosen)
     }
 
@@ -184,7 +189,7 @@ impl Runner<'_> {
         }));
         let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         let generated =
-            self.generate(context, whole.as_mut(), drafter_key.as_ref(), &mut stats, plain_front_ms)?;
+            self.generate(clip, context, whole.as_mut(), drafter_key.as_ref(), &mut stats, plain_front_ms)?;
         if let Some(whole) = whole {
             cache.contexts.insert(plain_key.clone(), whole);
         }
@@ -197,6 +202,7 @@ impl Runner<'_> {
             selection,
             emitted,
             generated,
+            contenders: self.contenders.to_vec(),
         }))
     }
 

@@ -1,4 +1,5 @@
-//! Automatic drafters and contexts: from known speeds and earlier acceptance to what drafts in a run, and what it sees.
+//! Automatic drafters and contexts: from known speeds and earlier acceptance to what drafts in a run, what it sees, and what may
+//! take over.
 //!
 //! What earlier runs left in the cache does not count, so that the order of runs changes no choice.
 
@@ -18,14 +19,11 @@ use specreel_model::{
     mac_count::{self, MacCount},
     processor::Grid,
 };
-use specreel_record::Expected;
+use specreel_record::{Expected, median};
 use specreel_speculate::{
-    Acceptance, Drafter, Method, Schedule, Shape, VisualContext,
-    auto::{DraftCost, SHARES, chance_at, further_row, usual_chance},
+    Acceptance, Drafted, Drafter, Length, Method, Schedule, Shape, VisualContext,
+    auto::{Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, further_row, tokens_left, usual_chance},
 };
-
-/// Length of a text of which only a higher limit is known: captions rarely fill it.
-const USUAL_TOKENS: usize = 200;
 
 /// A run whose method leaves choices open.
 #[derive(Clone, Copy)]
@@ -39,12 +37,21 @@ pub(crate) struct Question<'a> {
     pub max_new_tokens: usize,
 }
 
-/// A drafter and what it sees, with the expected time until the text is written, in milliseconds.
+/// A contender, with the expected time until the text is written, in milliseconds.
 #[derive(Clone, Debug)]
 struct Candidate {
-    drafter: Drafter,
-    context: VisualContext,
+    contender: Contender,
     ms: f64,
+}
+
+/// What an automatic method stands for in a run.
+pub(crate) struct Answer {
+    /// The method with all choices made.
+    pub method: Method,
+    /// What each drafter was expected to take, the fastest first; empty where speeds are not known.
+    pub expected: Vec<Expected>,
+    /// What drafts, and what was expected of it; `None` where nothing drafts or speeds are not known.
+    pub contender: Option<Contender>,
 }
 
 /// The speeds that a choice depends on.
@@ -58,28 +65,56 @@ struct Speeds {
 }
 
 impl Question<'_> {
-    /// The method with all choices made, and what each drafter was expected to take, the fastest first; `target_ms` is the time of a
-    /// target row, 0 if it is not known. `None` where the method leaves none open. Where speeds are not known, the first of the
-    /// drafters drafts, and sees all.
-    pub fn answer(&self, rates: &Rates, target_ms: f64) -> Option<(Method, Vec<Expected>)> {
+    /// The choices for this run; `target_ms` is the time of a target row, 0 if it is not known. `None` where the method leaves none
+    /// open. Where speeds are not known, the first of the drafters drafts, and sees all.
+    pub fn answer(&self, rates: &Rates, target_ms: f64) -> Option<Answer> {
         let open =
             self.method.drafter == (Drafter::Auto {}) || self.method.context == (VisualContext::Auto {});
         if !open {
             return None;
         }
+        let method = |drafter, context| Method { drafter, context, ..self.method.clone() };
         let drafters = self.drafters();
         let Some(speeds) = self.speeds(rates, target_ms) else {
             let first = drafters.into_iter().next()?;
             let context = self.contexts(&first).pop()?.1;
-            return Some((Method { drafter: first, context, ..self.method.clone() }, Vec::new()));
+            return Some(Answer { method: method(first, context), expected: Vec::new(), contender: None });
         };
         let mut candidates: Vec<Candidate> =
             drafters.into_iter().filter_map(|drafter| self.best(drafter, rates, &speeds)).collect();
         candidates.sort_by(|a, b| a.ms.total_cmp(&b.ms));
-        let expected = |of: &Candidate| Expected { drafter: of.words(), ms: of.ms };
+        let expected = |of: &Candidate| Expected { drafter: of.contender.name(), ms: of.ms };
         let expected = candidates.iter().map(expected).collect();
-        let Candidate { drafter, context, .. } = candidates.into_iter().next()?;
-        Some((Method { drafter, context, ..self.method.clone() }, expected))
+        let Candidate { contender, .. } = candidates.into_iter().next()?;
+        let (drafter, context) = (contender.drafter.clone(), contender.context.clone());
+        let contender = Some(contender).filter(|contender| contender.drafter != (Drafter::None {}));
+        Some(Answer { method: method(drafter, context), expected, contender })
+    }
+
+    /// What may take over from the chosen one within the run: what can read the prompt then, without signals of the target's
+    /// prefill. `reads` says that of a draft head.
+    pub fn reserves(
+        &self,
+        rates: &Rates,
+        target_ms: f64,
+        chosen: &Contender,
+        reads: impl Fn(Recipe) -> bool,
+    ) -> Vec<Contender> {
+        let follows = matches!(self.method.shape, Shape::Chain { length: Length::AUTO, .. });
+        let Some(speeds) = self.speeds(rates, target_ms).filter(|_| follows) else { return Vec::new() };
+        let can = |contender: &Contender| match contender.drafter {
+            Drafter::Model {} => {
+                matches!(contender.context.share(), Some(share) if share == 0.0 || share == 1.0)
+            }
+            Drafter::Head { recipe } => reads(recipe),
+            Drafter::Lookup { .. } => true,
+            _ => false,
+        };
+        let is_other = |other: &Contender| {
+            other.drafter != chosen.drafter || other.context.share() != chosen.context.share()
+        };
+        let all = self.drafters().into_iter().flat_map(|drafter| self.contenders(&drafter, rates, &speeds));
+        all.filter(|contender| can(contender) && is_other(contender)).collect()
     }
 
     /// What may draft, in the order of what is usually faster; none of them last.
@@ -113,24 +148,39 @@ impl Question<'_> {
         }
     }
 
-    fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
-        let tokens = min(self.max_new_tokens, USUAL_TOKENS);
-        let further = further_row(self.models.target.decoder());
+    /// A drafter with all that it may see.
+    fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
         let chance = |share: f64| {
-            Some(rates.get(&key(&format!("passing {share}"), &drafter, self.models)?)?.0.products)
+            Some(rates.get(&key(&format!("passing {share}"), drafter, self.models)?)?.0.products)
         };
         let known: Vec<(f64, f64)> =
             SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
-        let usual = usual_chance(&drafter);
-        let timed = self.contexts(&drafter).into_iter().map(|(share, context)| {
+        let usual = usual_chance(drafter);
+        let later = |share: f64| {
+            let known =
+                |rank| Some(rates.get(&key(&later_choice(rank, share), drafter, self.models)?)?.0.products);
+            std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
+        };
+        let all = self.contexts(drafter).into_iter().map(|(share, context)| {
             let chance = match drafter {
                 Drafter::None {} => 0.0,
                 Drafter::Model {} | Drafter::Target { .. } => chance_at(share, &known, usual),
                 _ => chance(share).unwrap_or(usual),
             };
-            let [front_ms, row_ms] = self.times(&drafter, share, rates, speeds);
-            let ms = DraftCost { front_ms, row_ms, chance }.expected_ms(tokens, speeds.target_ms, further);
-            Candidate { drafter: drafter.clone(), context, ms }
+            let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
+            let cost = DraftCost { front_ms, row_ms, chance, later: later(share) };
+            let text_tokens = text_tokens(rates, self.models);
+            Contender { drafter: drafter.clone(), context, cost, text_tokens }
+        });
+        all.collect()
+    }
+
+    fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
+        let tokens = tokens_left(text_tokens(rates, self.models), self.max_new_tokens, 0);
+        let further = further_row(self.models.target.decoder());
+        let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
+            let ms = contender.cost.expected_ms(tokens, speeds.target_ms, further);
+            Candidate { contender, ms }
         });
         timed.min_by(|a, b| a.ms.total_cmp(&b.ms))
     }
@@ -169,17 +219,6 @@ impl Question<'_> {
     }
 }
 
-impl Candidate {
-    fn words(&self) -> String {
-        match self.drafter {
-            Drafter::Model {} | Drafter::Target { .. } => {
-                format!("{} that {}", self.drafter.describe(), self.context.describe())
-            }
-            _ => self.drafter.describe(),
-        }
-    }
-}
-
 /// The sizes of a drafter; `None` if it is no model. A draft head is taken for a layer of the target.
 fn decoder_of(drafter: &Drafter, models: &Models) -> Option<TextConfig> {
     let target = models.target.decoder().config();
@@ -204,61 +243,57 @@ fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<String> {
     Some(format!("{what}, {}, {drafter}", of(&models.target)))
 }
 
-/// Drafts of chains that were judged one after the other until one failed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Judged {
-    pub drafts: usize,
-    pub passed: usize,
+/// How long the target's texts usually are, in tokens, by the latest ones.
+fn text_tokens(rates: &Rates, models: &Models) -> usize {
+    rates.get(&length_key(models)).map_or(USUAL_TOKENS, |known| known.0.products.round() as usize)
+}
+
+/// Learn from a finished text of so many tokens how long texts are.
+pub(crate) fn learn_length(rates: &mut Rates, models: &Models, tokens: u64) {
+    let tokens = tokens.max(1) as f64;
+    rates.learn(&length_key(models), Rate { products: tokens, attention: tokens });
+}
+
+fn length_key(models: &Models) -> String {
+    format!("tokens of a text, {}", rates::key(Part::Token, &models.target))
+}
+
+/// The name of how often a drafter's choice of this rank passes where those before it failed.
+fn later_choice(rank: usize, share: f64) -> String {
+    format!("choice {} passing {share}", rank + 1)
 }
 
 /// Fewest judged drafts that say something of a chance.
 const ENOUGH: usize = 16;
 
-impl Judged {
-    /// Add a step of a chain, `judged` drafts of which `accepted` passed.
-    pub fn add(&mut self, judged: usize, accepted: usize) {
-        // Those after the first that failed did not count.
-        self.drafts += min(accepted + 1, judged);
-        self.passed += accepted;
+/// Learn how often drafts of this method pass, and what one takes, from what its drafter did after a prompt of so many tokens,
+/// `visual` of them visual.
+pub(crate) fn learn_drafting(
+    rates: &mut Rates,
+    method: &Method,
+    models: &Models,
+    drafted: &Drafted,
+    [prompt, visual]: [usize; 2],
+) {
+    let chain = matches!((&method.shape, &method.schedule), (Shape::Chain { .. }, Schedule::Sequential {}));
+    let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
+    let share = method.context.share().filter(|_| comparable && drafted.judged >= ENOUGH);
+    let Some(share) = share else { return };
+    if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
+        let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
+        rates.learn(&key, Rate { products: chance, attention: chance });
     }
-
-    /// Learn how often drafts of this method pass, and what one takes: `row_ms` after a prompt of so many slots.
-    pub(crate) fn teach(
-        &self,
-        rates: &mut Rates,
-        method: &Method,
-        models: &Models,
-        row_ms: f64,
-        slots: usize,
-    ) {
-        let chain =
-            matches!((&method.shape, &method.schedule), (Shape::Chain { .. }, Schedule::Sequential {}));
-        let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
-        let share = method.context.share().filter(|_| comparable && self.drafts >= ENOUGH);
-        let Some(share) = share else { return };
-        if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
-            let chance = (self.passed as f64 / self.drafts as f64).max(0.01);
+    let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
+    for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
+        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, models) {
+            let chance = (found as f64 / known as f64).max(0.001);
             rates.learn(&key, Rate { products: chance, attention: chance });
         }
-        let taken = decoder_of(&method.drafter, models).and_then(|config| {
-            Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token))
-        });
-        if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
-            rates.learn(&key, rate);
-        }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drafts_after_the_first_failed_one_are_not_counted() {
-        let mut all = Judged::default();
-        for (judged, accepted) in [(5, 5), (5, 2), (5, 0), (1, 0), (0, 0)] {
-            all.add(judged, accepted);
-        }
-        assert_eq!((all.passed, all.drafts), (7, 5 + 3 + 1 + 1));
+    let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
+    let taken = decoder_of(&method.drafter, models)
+        .and_then(|config| Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token)));
+    if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
+        rates.learn(&key, rate);
     }
 }

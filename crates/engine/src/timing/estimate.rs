@@ -110,7 +110,7 @@ impl Forecast<'_> {
             patches: layout.patches,
             max_new_tokens: request.max_new_tokens,
         };
-        question.answer(rates, 0.0).map_or_else(|| request.method.clone(), |(method, _)| method)
+        question.answer(rates, 0.0).map_or_else(|| request.method.clone(), |answer| answer.method)
     }
 
     /// The stages of this run with this method, without those that earlier runs left in the cache.

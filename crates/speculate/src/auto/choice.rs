@@ -1,8 +1,16 @@
 //! What a drafter is expected to take, and how often its drafts pass. A draft model that sees a smaller share of the visual tokens
 //! has read them sooner and drafts faster; with a larger share more of its drafts pass.
 
-use super::{LONGEST, best_length};
-use crate::Drafter;
+use std::cmp::{max, min};
+
+use super::{
+    LONGEST, RANKS, best_length,
+    shape::{StepTimes, best_tree},
+};
+use crate::{Drafter, VisualContext, fit::LaterChances};
+
+/// Length of a text of which only a higher limit is known: captions rarely fill it.
+pub const USUAL_TOKENS: usize = 200;
 
 /// The shares of the visual tokens that are considered.
 pub const SHARES: [f64; 6] = [0.0, 0.05, 0.1, 0.25, 0.5, 1.0];
@@ -12,24 +20,65 @@ const BLIND: f64 = 2.5;
 /// The same with a tenth of them: 1.7 times on the embedded pair, 1.0 to 1.3 times in SpecVLM's Table 1.
 const TENTH: f64 = 1.3;
 
+/// A drafter, what it sees, and what is expected of it.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    pub drafter: Drafter,
+    pub context: VisualContext,
+    pub cost: DraftCost,
+    /// How long the text is expected to get ([`USUAL_TOKENS`]).
+    pub text_tokens: usize,
+}
+
+impl Contender {
+    /// The drafter and what it sees, in words.
+    pub fn name(&self) -> String {
+        match self.drafter {
+            Drafter::Model {} | Drafter::Target { .. } => {
+                format!("{} that {}", self.drafter.describe(), self.context.describe())
+            }
+            Drafter::Lookup { .. } => "prompt lookup".into(),
+            _ => self.drafter.describe(),
+        }
+    }
+}
+
 /// What drafting takes, in milliseconds, and what it gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DraftCost {
-    /// Before the first token: the drafter's tower and prompt.
+    /// Before the first draft: the drafter's tower and prompt.
     pub front_ms: f64,
     /// A draft of a chain.
     pub row_ms: f64,
     /// The chance that a draft passes once those before it have.
     pub chance: f64,
+    /// Where a draft fails, the chance that the drafter's second choice would have passed, and where that fails too, the third; 0 if not
+    /// known.
+    pub later: [f64; RANKS - 1],
 }
 
 impl DraftCost {
-    /// The time until a text of `tokens` is written with chains of the best length; `target_ms` is the time of a target row, and
+    /// What it takes once the prompt has been read.
+    pub fn after_front(self) -> Self {
+        Self { front_ms: 0.0, ..self }
+    }
+
+    /// The time until a text of `tokens` is written with chains of the best length or the best tree; `target_ms` is the time of a target row, and
     /// `further` what another row of its pass costs, relative to it ([`further_row`](super::further_row)).
     pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
-        let (_, rate) = best_length(LONGEST, self.chance, self.row_ms, target_ms, further * target_ms);
+        let more = further * target_ms;
+        let (_, chain) = best_length(LONGEST, self.chance, self.row_ms, target_ms, more);
+        let times = StepTimes { once: 0.0, level: self.row_ms, first: target_ms, more };
+        let tree = best_tree(&LaterChances::of(self.later).with(self.chance), &times);
+        let rate = tree.map_or(chain, |tree| tree.1.max(chain));
         self.front_ms + tokens as f64 / rate
     }
+}
+
+/// How many more tokens a text of at most `limit` is expected to get after `written` ones: up to the `usual` length, or a quarter of
+/// what is written.
+pub fn tokens_left(usual: usize, limit: usize, written: usize) -> usize {
+    min(limit, max(usual, written + written / 4)).saturating_sub(written)
 }
 
 /// The chance that a draft passes, of a drafter of which nothing is known; of one that reads the video, with all visual tokens.
@@ -72,6 +121,7 @@ mod tests {
                 front_ms: read_ms * share.max(0.01) + if share > 0.0 { tower_ms } else { 0.0 },
                 row_ms: 5.0 + 5.0 * share,
                 chance: chance_at(share, known, 0.75),
+                later: [0.0; 2],
             };
             cost.expected_ms(tokens, 100.0, 0.25)
         };
@@ -115,12 +165,15 @@ mod tests {
 
     #[test]
     fn what_drafts_nothing_takes_what_the_target_takes() {
-        let alone = DraftCost { front_ms: 0.0, row_ms: 0.0, chance: 0.0 };
+        let alone = DraftCost { front_ms: 0.0, row_ms: 0.0, chance: 0.0, later: [0.0; 2] };
         assert_eq!(alone.expected_ms(50, 10.0, 0.25), 500.0);
         let fast = DraftCost { chance: 0.9, row_ms: 1.0, ..alone };
         assert!(fast.expected_ms(50, 10.0, 0.25) < 300.0);
         // Experts that every further row reads.
         assert!(fast.expected_ms(50, 10.0, 0.7) > 1.5 * fast.expected_ms(50, 10.0, 0.25));
-        assert_eq!(DraftCost { chance: 0.1, row_ms: 99.0, front_ms: 7.0 }.expected_ms(50, 10.0, 0.25), 507.0);
+        assert_eq!(
+            DraftCost { chance: 0.1, row_ms: 99.0, front_ms: 7.0, ..alone }.expected_ms(50, 10.0, 0.25),
+            507.0
+        );
     }
 }

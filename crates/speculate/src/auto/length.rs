@@ -1,4 +1,4 @@
-//! The length of a chain that pays off, from measured times and acceptance.
+//! The length of a chain that pays off, from measured times and acceptance, or the tree.
 //!
 //! T(rows) is a line through the target's latest passes; the chance that a draft passes is counted over the latest drafts. K = 0,
 //! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
@@ -6,8 +6,14 @@
 
 use std::borrow::Cow;
 
-use super::{GUESSED_ROWS, best_length};
-use crate::fit::{FadingChance, PassTimes, UsualTime};
+use super::{
+    DraftCost, GUESSED_ROWS, Place, best_length,
+    shape::{StepTimes, best_tree},
+};
+use crate::{
+    fit::{FadingChance, LaterChances, PassTimes, UsualTime},
+    tree::Template,
+};
 
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
@@ -25,44 +31,98 @@ const TRY_AT_ONCE: usize = 4;
 const GUESSED: usize = 4;
 /// Chain length of the first step.
 const FIRST: usize = 4;
+/// Time in which a drafter reads a token that it did not draft, relative to drafting one.
+const READING: f64 = 0.25;
 
-/// Chooses the length of the next chain.
+/// Steps before the best tree is computed again.
+const TREE_STEPS: usize = 8;
+/// Share by which a tree has to be faster than the best chain: of many, the best looks better than it is.
+const TREE_MARGIN: f64 = 0.03;
+
+/// What is drafted in a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Drafts {
+    Chain(usize),
+    Tree(Template),
+}
+
+/// T(rows): the time of the target's pass by its rows.
 #[derive(Clone, Debug)]
-pub struct AutoLength {
+pub(crate) struct TargetTimes {
     passes: PassTimes,
-    /// Time of one target row, if it was known before the first pass.
+    /// Time of one row, if it was known before the first pass.
     row_ms: Option<f64>,
     /// Time of a further row relative to the first one, before the first passes.
     further: f64,
+}
+
+impl TargetTimes {
+    /// Begin; `row_ms` is the time of one row, where known, and `further` what another row of its pass is taken to cost, relative to it
+    /// ([`further_row`](super::further_row)).
+    pub fn new(row_ms: Option<f64>, further: f64) -> Self {
+        Self { passes: PassTimes::default(), row_ms, further }
+    }
+
+    pub fn note(&mut self, rows: usize, ms: f64) {
+        self.passes.push(rows, ms);
+    }
+
+    /// Time of the first row and of each further one, in milliseconds; `None` if nothing is known.
+    pub fn line(&self) -> Option<(f64, f64)> {
+        let mut passes = Cow::Borrowed(&self.passes);
+        if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
+            passes.to_mut().push(1, ms);
+            passes.to_mut().push(GUESSED_ROWS, ms + self.further * (GUESSED_ROWS - 1) as f64 * ms);
+        }
+        passes.line()
+    }
+}
+
+/// Chooses the length of a drafter's next chain, or a tree.
+#[derive(Clone, Debug)]
+pub(crate) struct AutoLength {
     drafter_ms: UsualTime,
     /// The longest chain of a drafter that drafts any chain in the same time.
     at_once: Option<usize>,
-    /// True if the drafter has not read the latest tokens, since the last step had no drafts.
-    behind: bool,
+    /// Emitted tokens that the drafter has not read: it has not drafted since.
+    unread: usize,
     chance: FadingChance,
+    later: LaterChances,
+    /// The best tree with its tokens per millisecond, and the steps since it was computed.
+    tree: Option<(Template, f64)>,
+    tree_steps: usize,
     /// Steps left of the trial, or of the beginning.
     trial: usize,
     /// Plain steps since the last trial, and those before the next.
     plain: usize,
     rest: usize,
+    /// What was expected before the drafter drafted; its time before the first draft is 0 after it.
+    expected: Option<DraftCost>,
 }
 
-impl AutoLength {
-    /// Begin; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is taken to cost, relative
-    /// to it ([`further_row`](super::further_row)).
-    pub fn new(row_ms: Option<f64>, further: f64) -> Self {
+impl Default for AutoLength {
+    fn default() -> Self {
         Self {
-            passes: PassTimes::default(),
-            row_ms,
-            further,
             drafter_ms: UsualTime::default(),
             at_once: None,
-            behind: false,
+            unread: 0,
             chance: FadingChance::default(),
+            later: LaterChances::default(),
+            tree: None,
+            tree_steps: TREE_STEPS,
             trial: TRIAL,
             plain: 0,
             rest: REST,
+            expected: None,
         }
+    }
+}
+
+impl AutoLength {
+    /// For a drafter of which this is expected.
+    pub fn expecting(cost: &DraftCost) -> Self {
+        let (chance, later) = (FadingChance::of(cost.chance), LaterChances::of(cost.later));
+        Self { chance, later, expected: Some(*cost), ..Self::default() }
     }
 
     /// For a drafter that drafts any chain up to this length in the same time (DFlash); `None` = it drafts token by token.
@@ -70,57 +130,115 @@ impl AutoLength {
         Self { at_once, ..self }
     }
 
-    /// The length for the next step.
-    pub fn choose(&mut self) -> usize {
-        let best = self.best();
+    /// What the next step drafts; a tree only if `trees` may be drafted.
+    pub fn choose(&mut self, target: &TargetTimes, trees: bool) -> Drafts {
+        let line = target.line();
+        let best = match line.and_then(|line| self.best(line)) {
+            Some((length, rate)) => {
+                if let Some(tree) = line.filter(|_| trees).and_then(|line| self.tree(line, rate)) {
+                    return Drafts::Tree(tree);
+                }
+                length
+            }
+            None => self.at_once.map_or(FIRST, |most| most.min(FIRST)),
+        };
         let in_trial = self.trial > 0;
         self.trial = self.trial.saturating_sub(1);
         if best > 0 {
             (self.plain, self.rest) = (0, REST);
-            return best;
+            return Drafts::Chain(best);
         }
         if !in_trial {
             self.plain += 1;
             if self.plain <= self.rest {
-                return 0;
+                return Drafts::Chain(0);
             }
             (self.plain, self.rest, self.trial) = (0, (2 * self.rest).min(LONG_REST), TRIAL - 1);
         }
-        self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE))
+        Drafts::Chain(self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE)))
     }
 
-    fn best(&self) -> usize {
-        let mut passes = Cow::Borrowed(&self.passes);
-        if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
-            passes.to_mut().push(1, ms);
-            passes.to_mut().push(GUESSED_ROWS, ms + self.further * (GUESSED_ROWS - 1) as f64 * ms);
-        }
-        let (Some((first, more)), Some(drafter)) = (passes.line(), self.drafter_ms.value()) else {
-            return self.at_once.map_or(FIRST, |most| most.min(FIRST));
-        };
+    /// The best length and its tokens per millisecond, where a target pass takes `first` and `more` for each further row; `None` if
+    /// the drafter's time is not known.
+    fn best(&self, (first, more): (f64, f64)) -> Option<(usize, f64)> {
         let chance = self.chance.value();
         let Some(most) = self.at_once else {
-            return best_length(LONGEST, chance, drafter, first, more).0;
+            return Some(best_length(LONGEST, chance, self.row_ms()?, first, more));
         };
-        let (length, rate) = best_length(most, chance, 0.0, drafter + first, more);
+        let (length, rate) = best_length(most, chance, 0.0, self.drafter_ms.value()? + first, more);
         // Without drafts there is nothing to draft either.
-        if rate * first > 1.0 { length } else { 0 }
+        Some(if rate * first > 1.0 { (length, rate) } else { (0, 1.0 / first) })
     }
 
-    /// Note a step: the rows of the verify pass, how many drafts were judged and passed, the times of the pass and of drafting.
-    pub fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
-        self.passes.push(rows, verify_ms);
-        if drafts > 0 {
-            if !self.behind {
-                self.drafter_ms.push(if self.at_once.is_some() {
-                    draft_ms
-                } else {
-                    draft_ms / drafts as f64
-                });
-            }
-            self.chance.add(drafts, accepted);
+    /// The best tree, if it is faster than a chain of this rate.
+    fn tree(&mut self, (first, more): (f64, f64), rate: f64) -> Option<Template> {
+        self.tree_steps += 1;
+        if self.tree_steps >= TREE_STEPS {
+            self.tree_steps = 0;
+            let (once, level) = match self.at_once {
+                Some(_) => (self.drafter_ms.value()?, 0.0),
+                None => (0.0, self.row_ms()?),
+            };
+            let times = StepTimes { once, level, first, more };
+            self.tree = best_tree(&self.later.with(self.chance.value()), &times);
         }
-        self.behind = drafts == 0;
+        let tree = self.tree.as_ref().filter(|tree| tree.1 > (1.0 + TREE_MARGIN) * rate)?;
+        Some(tree.0.clone())
+    }
+
+    /// Time of a draft.
+    fn row_ms(&self) -> Option<f64> {
+        self.drafter_ms.value().or(self.expected.map(|cost| cost.row_ms))
+    }
+
+    /// The chance that a draft passes once those before it have.
+    pub fn chance(&self) -> f64 {
+        self.chance.value()
+    }
+
+    /// The time until `left` more tokens are written with this drafter, what it has to read before included, in milliseconds; `None`
+    /// if its times are not known.
+    pub fn rest_ms(&self, left: usize, line: (f64, f64)) -> Option<f64> {
+        let (length, rate) = self.best(line)?;
+        // A tree's rate is known once it was chosen.
+        let rate = self.tree.as_ref().map_or(rate, |tree| rate.max(tree.1));
+        let reading = match length {
+            0 => 0.0,
+            _ => {
+                let row_ms = if self.at_once.is_some() { 0.0 } else { self.row_ms()? };
+                self.expected.map_or(0.0, |cost| cost.front_ms) + READING * row_ms * self.unread as f64
+            }
+        };
+        Some(reading + left as f64 / rate)
+    }
+
+    /// Note a step in which this one was to draft: the places that were judged, the tokens emitted, and the time of a draft, if it is
+    /// known.
+    pub fn note(&mut self, places: &[Place], emitted: usize, draft_ms: Option<f64>) {
+        if places.is_empty() {
+            self.unread += emitted;
+            return;
+        }
+        if let Some(ms) = draft_ms.filter(|_| self.unread == 0) {
+            self.drafter_ms.push(ms);
+        }
+        let passed = places.iter().filter(|place| place.found == Some(0)).count();
+        self.chance.add(places.len(), passed);
+        places.iter().for_each(|place| self.later.add(place));
+        self.unread = 0;
+        self.expected = self.expected.map(DraftCost::after_front);
+    }
+
+    /// True if a draft takes the same time in a chain of any length.
+    pub fn drafts_at_once(&self) -> bool {
+        self.at_once.is_some()
+    }
+
+    /// Note a step in which another drafter was to draft, and the tokens that it wrote.
+    pub fn skip(&mut self, tokens: usize) {
+        self.unread += tokens;
+        self.tree = None;
+        self.chance.fade();
     }
 }
 
@@ -131,6 +249,35 @@ mod tests {
 
     use super::*;
 
+    /// A length with the target that it is for.
+    struct Auto(TargetTimes, AutoLength);
+
+    impl Auto {
+        fn new(row_ms: Option<f64>, further: f64) -> Self {
+            Self(TargetTimes::new(row_ms, further), AutoLength::default())
+        }
+
+        fn at_once(self, at_once: Option<usize>) -> Self {
+            Self(self.0, self.1.at_once(at_once))
+        }
+
+        fn choose(&mut self) -> usize {
+            match self.1.choose(&self.0, true) {
+                Drafts::Chain(length) => length,
+                Drafts::Tree(tree) => panic!("{tree:?}"),
+            }
+        }
+
+        fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
+            self.0.note(rows, verify_ms);
+            let found = |at: usize| (at < accepted).then_some(0);
+            let judged = drafts.min(accepted + 1);
+            let places: Vec<Place> = (0..judged).map(|at| Place { known: 1, found: found(at) }).collect();
+            let each = if self.1.drafts_at_once() { 1 } else { drafts.max(1) };
+            self.1.note(&places, accepted + 1, Some(draft_ms / each as f64));
+        }
+    }
+
     /// Tokens per millisecond of a made-up pair, with K from `choose`; `verify` is the time of a pass by its rows.
     fn rate(
         chance: f64,
@@ -139,7 +286,7 @@ mod tests {
         mut choose: impl FnMut() -> Option<usize>,
     ) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
-        let mut auto = AutoLength::new(Some(verify(1)), 0.25);
+        let mut auto = Auto::new(Some(verify(1)), 0.25);
         let (mut tokens, mut time) = (0.0, 0.0);
         for _ in 0..400 {
             let k = choose().unwrap_or_else(|| auto.choose());
@@ -186,7 +333,7 @@ mod tests {
     #[test]
     fn experts_that_further_rows_read_shorten_the_first_chains() {
         let first = |further: f64| {
-            let mut auto = AutoLength::new(Some(10.0), further);
+            let mut auto = Auto::new(Some(10.0), further);
             auto.note(5, [4, 3], 35.0, 4.0);
             auto.choose()
         };
@@ -199,7 +346,7 @@ mod tests {
     fn a_busy_machine_does_not_change_the_lengths() {
         let lengths = |interrupted: f64| {
             let mut rng = ChaCha8Rng::seed_from_u64(11);
-            let mut auto = AutoLength::new(Some(0.2), 0.25);
+            let mut auto = Auto::new(Some(0.2), 0.25);
             let mut sum = 0;
             for _ in 0..400 {
                 let k = auto.choose();
@@ -216,7 +363,7 @@ mod tests {
 
     #[test]
     fn drafting_stops_where_it_never_pays() {
-        let mut auto = AutoLength::new(Some(1.0), 0.25);
+        let mut auto = Auto::new(Some(1.0), 0.25);
         let lengths: Vec<usize> = (0..200)
             .map(|_| {
                 let k = auto.choose();
@@ -232,7 +379,7 @@ mod tests {
     #[test]
     fn drafting_begins_again_after_a_rest() {
         for at_once in [None, Some(7)] {
-            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once);
+            let mut auto = Auto::new(Some(1.0), 0.1).at_once(at_once);
             let (mut waiting, mut rested) = (0, false);
             for step in 0..100 {
                 let k = auto.choose();
@@ -250,7 +397,7 @@ mod tests {
     #[test]
     fn what_drafts_at_once_drafts_more() {
         let length = |at_once: bool| {
-            let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(at_once.then_some(LONGEST));
+            let mut auto = Auto::new(Some(1.0), 0.1).at_once(at_once.then_some(LONGEST));
             for _ in 0..40 {
                 let k = auto.choose();
                 auto.note(k + 1, [k, k * 4 / 5], 1.0 + 0.1 * k as f64, if k > 0 { 0.8 } else { 0.0 });
@@ -259,17 +406,77 @@ mod tests {
         };
         assert!(length(true) > length(false), "{} and {}", length(true), length(false));
         // A block that takes longer than the tokens that it saves.
-        let mut auto = AutoLength::new(Some(1.0), 0.1).at_once(Some(LONGEST));
+        let mut auto = Auto::new(Some(1.0), 0.1).at_once(Some(LONGEST));
         (0..40).for_each(|_| {
             let k = auto.choose();
             auto.note(k + 1, [k, k / 4], 1.0 + 0.1 * k as f64, 5.0);
         });
-        assert_eq!(auto.best(), 0);
+        assert_eq!(auto.1.best(auto.0.line().unwrap()).unwrap().0, 0);
+    }
+
+    /// A drafter that is slow compared with further rows, and often right with its second choice: from chains whose second choices are
+    /// known it learns to draft trees, and they emit more.
+    #[test]
+    fn trees_are_drafted_where_they_pay_off_and_nowhere_else() {
+        let rate = |second: f64, more: f64, trees: bool| {
+            let mut rng = ChaCha8Rng::seed_from_u64(7);
+            let (mut target, mut auto) = (TargetTimes::new(Some(1.0), more), AutoLength::default());
+            let (mut tokens, mut ms, mut drawn) = (0.0, 0.0, 0);
+            for _ in 0..600 {
+                let rank = |rng: &mut ChaCha8Rng| match rng.random::<f64>() {
+                    chance if chance < 0.55 => Some(0),
+                    chance => (chance < 0.55 + second).then_some(1),
+                };
+                let mut places = Vec::new();
+                let levels;
+                let rows = match auto.choose(&target, trees) {
+                    Drafts::Chain(length) => {
+                        levels = length;
+                        while places.len() < length {
+                            let found = rank(&mut rng);
+                            places.push(Place { known: 2, found });
+                            if found != Some(0) {
+                                break;
+                            }
+                        }
+                        tokens += places.iter().filter(|place| place.found == Some(0)).count() as f64 + 1.0;
+                        length
+                    }
+                    Drafts::Tree(tree) => {
+                        drawn += 1;
+                        let mut at = None;
+                        tokens += 1.0;
+                        loop {
+                            let children: Vec<usize> =
+                                (0..tree.nodes().len()).filter(|node| tree.nodes()[*node].0 == at).collect();
+                            if children.is_empty() {
+                                break;
+                            }
+                            let found = rank(&mut rng).filter(|rank| *rank < children.len());
+                            places.push(Place { known: children.len(), found });
+                            let Some(rank) = found else { break };
+                            (at, tokens) = (Some(children[rank]), tokens + 1.0);
+                        }
+                        levels = tree.depth();
+                        tree.nodes().len()
+                    }
+                };
+                let verify = 1.0 + more * rows as f64;
+                target.note(rows + 1, verify);
+                auto.note(&places, 1, Some(0.4));
+                ms += verify + 0.4 * levels as f64;
+            }
+            (tokens / ms, drawn)
+        };
+        let [with, without] = [true, false].map(|trees| rate(0.3, 0.01, trees));
+        assert!(with.1 > 400 && without.1 == 0 && with.0 > 1.1 * without.0, "{with:?} {without:?}");
+        // Rows that cost what they cost on the embedded pair, or no second choice that passes.
+        assert_eq!((rate(0.1, 0.4, true).1, rate(0.0, 0.01, true).1), (0, 0));
     }
 
     #[test]
     fn extreme_times_are_harmless() {
-        let mut auto = AutoLength::new(None, 0.25);
+        let mut auto = Auto::new(None, 0.25);
         for ms in [0.0, f64::MAX / 1e10, 1e-300] {
             let k = auto.choose();
             assert!(k <= LONGEST);

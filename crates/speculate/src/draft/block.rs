@@ -170,7 +170,7 @@ impl Proposer for BlockDrafter<'_> {
         let pass = self.sequence.feed_block(&self.block.ids(self.root), &runs)?;
         let logits = self.sequence.logits(&pass.states.narrow(1, depth)?)?;
         let count = match request.form {
-            Form::Chain => 1,
+            Form::Chain => request.ranks.max(1),
             Form::TwoBranch => 2,
             Form::Static(template) => template.nodes().iter().map(|(_, rank)| rank + 1).max().unwrap_or(1),
             Form::Dynamic { width, .. } => width,

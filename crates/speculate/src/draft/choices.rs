@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use specreel_tensor::Result;
 
-use super::{DraftRequest, Proposal};
+use super::{DraftRequest, Form, Proposal};
 use crate::sampling::{Purpose, Sampler, draw};
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow},
@@ -19,6 +19,8 @@ pub(super) struct Choices {
     pub best: Vec<(u32, f32)>,
     /// The distribution, if requested.
     pub distribution: Option<Arc<Vec<f32>>>,
+    /// The proposal is to note them.
+    noted: bool,
 }
 
 impl Choices {
@@ -39,7 +41,7 @@ impl Choices {
             let mut rng = sampler.rng(request.position + drafted, Purpose::Draft);
             let id = draw(&q, rand::RngExt::random(&mut rng));
             let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
-            return Ok(Self { best: vec![(id, log_q)], distribution: Some(Arc::new(q)) });
+            return Ok(Self { best: vec![(id, log_q)], distribution: Some(Arc::new(q)), noted: false });
         }
         let facts = row.facts();
         let mut best: Vec<(u32, f32)> = match count {
@@ -52,7 +54,7 @@ impl Choices {
             true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
             false => None,
         };
-        Ok(Self { best, distribution })
+        Ok(Self { best, distribution, noted: request.ranks > 1 && matches!(request.form, Form::Chain) })
     }
 }
 
@@ -74,7 +76,11 @@ pub(super) fn add(
     from: &Choices,
 ) -> usize {
     proposal.distributions.extend(from.distribution.clone());
-    proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
+    let node = proposal.tree.push(parent, choice.0, Some(choice.1.exp()));
+    if from.noted {
+        proposal.others.push((node, from.best.iter().skip(1).map(|other| other.0).collect()));
+    }
+    node
 }
 
 /// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.

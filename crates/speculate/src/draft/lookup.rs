@@ -134,6 +134,7 @@ mod tests {
             vocab: 50,
             sampler,
             distributions: false,
+            ranks: 1,
             position: 0,
             grammar: None,
             forced: &[],

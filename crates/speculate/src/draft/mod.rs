@@ -29,6 +29,8 @@ pub struct Proposal {
     /// The drafter's distribution from which each node was taken, where requested; siblings share one. Empty where the grammar
     /// forced a node without the drafter.
     pub distributions: Vec<Arc<Vec<f32>>>,
+    /// Of nodes of a chain, where requested: the drafter's next choices for the place, the likeliest first.
+    pub(crate) others: Vec<(usize, Vec<u32>)>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub(crate) pass_ms: Vec<f64>,
 }
@@ -63,6 +65,8 @@ pub struct DraftRequest<'a> {
     /// Draw a chain from the drafter's distribution instead of taking its best tokens.
     pub sampler: Option<Sampler>,
     pub distributions: bool,
+    /// How many of the drafter's choices at each place of a chain are noted (`others` of a [`Proposal`]); 1 = those that it drafts.
+    pub ranks: usize,
     /// Output position of the first drafted token.
     pub position: usize,
     /// What the text has to be: nothing else is drafted.

@@ -201,7 +201,10 @@ impl<'a> ModelDrafter<'a> {
     /// A chain after each of the root's `branches` best tokens, level by level.
     fn chains(&mut self, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
         let mut proposal = Proposal::forced(request.forced);
-        let Some(choices) = self.begin(request, branches, &mut proposal)? else { return Ok(proposal) };
+        let ranks = request.ranks.max(1);
+        let Some(choices) = self.begin(request, branches.max(ranks), &mut proposal)? else {
+            return Ok(proposal);
+        };
         let mut ends = Vec::new();
         for &choice in choices.best.iter().take(branches) {
             let trunk = proposal.trunk();
@@ -221,12 +224,12 @@ impl<'a> ModelDrafter<'a> {
                 if proposal.tree.nodes()[end].depth >= request.room {
                     return Ok(proposal);
                 }
-                let all = self.expand(&run, request, 1, &mut proposal)?;
+                let all = self.expand(&run, request, ranks, &mut proposal)?;
                 let next = all[0].best.first().map(|&choice| add(&mut proposal, Some(end), choice, &all[0]));
                 ends = next.into_iter().collect();
                 continue;
             }
-            let all = self.expand(&ends, request, 1, &mut proposal)?;
+            let all = self.expand(&ends, request, ranks, &mut proposal)?;
             let grown = ends.iter().zip(&all);
             ends = grown
                 .filter_map(|(&end, choices)| {

@@ -81,7 +81,7 @@ impl WindowLength {
             self.drafter.push(tick.drafter_ms / tick.drafted as f64);
         }
         if tick.judged > 0 {
-            self.chance.add(tick.judged, tick.accepted);
+            self.chance.add(tick.judged.min(tick.accepted + 1), tick.accepted);
         }
     }
 

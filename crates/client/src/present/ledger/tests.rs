@@ -1,6 +1,6 @@
 use super::*;
 use specreel_record::{
-    EventKind,
+    EventKind, Switched,
     testing::{drafted, run},
 };
 
@@ -86,6 +86,14 @@ fn steps_without_a_reject() {
     let gated = Step { gate: Some(0.25), ..step(&[], &[(" ball", Plain)]) };
     is(gated, "ball", "–", "no draft: the target's attention peaks on one visual token (0.250)");
     is(step(&[" .", "<end>"], &[(" .", Exact)]), ". <end>", "1/2", "end of the caption");
+}
+
+#[test]
+fn a_change_of_the_drafter_is_named() {
+    let switched = Switched { to: "prompt lookup".into(), ..Switched::default() };
+    let other =
+        Step { switched: Some(Box::new(switched)), ..step(&["A"], &[("A", Exact), (" ball", Bonus)]) };
+    is(other, "A + ball", "1/1", "all drafts accepted · from here on drafted by: prompt lookup");
 }
 
 #[test]
