@@ -20,13 +20,9 @@ const SPINS_PER_YIELD: u32 = 1_000;
 
 type Job = *const (dyn Fn(usize) + Sync);
 
-/// A word that threads wait for, away from others: those who change a neighbor would hold them up.
-#[repr(align(128))]
-struct Apart<T>(T);
-
 struct Shared {
-    state: Apart<AtomicU64>,
-    next: Apart<AtomicUsize>,
+    state: AtomicU64,
+    next: AtomicUsize,
     units: AtomicUsize,
     work: std::cell::UnsafeCell<Option<Job>>,
     panicked: AtomicBool,
@@ -71,8 +67,8 @@ impl ThreadPool {
         start: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<std::thread::Thread>,
     ) -> ThreadPool {
         let shared = Arc::new(Shared {
-            state: Apart(AtomicU64::new(0)),
-            next: Apart(AtomicUsize::new(0)),
+            state: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
             units: AtomicUsize::new(0),
             work: std::cell::UnsafeCell::new(None),
             panicked: AtomicBool::new(false),
@@ -116,18 +112,18 @@ impl ThreadPool {
             *shared.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(work));
         }
         shared.units.store(units, Ordering::Relaxed);
-        shared.next.0.store(0, Ordering::Relaxed);
-        let job = (shared.state.0.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
-        shared.state.0.store(job | OPEN, Ordering::SeqCst);
+        shared.next.store(0, Ordering::Relaxed);
+        let job = (shared.state.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
+        shared.state.store(job | OPEN, Ordering::SeqCst);
         for (i, thread) in &self.threads {
             if shared.asleep[*i].load(Ordering::SeqCst) {
                 thread.unpark();
             }
         }
         let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_units(shared, work)));
-        shared.state.0.fetch_and(!OPEN, Ordering::AcqRel);
+        shared.state.fetch_and(!OPEN, Ordering::AcqRel);
         let mut spins = 0;
-        while shared.state.0.load(Ordering::Acquire) & (OPEN - 1) != 0 {
+        while shared.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
             wait(&mut spins);
         }
         let worker_panicked = shared.panicked.swap(false, Ordering::Relaxed);
@@ -151,7 +147,7 @@ fn wait(spins: &mut u32) {
 fn take_units(shared: &Shared, work: &(dyn Fn(usize) + Sync)) {
     let units = shared.units.load(Ordering::Relaxed);
     loop {
-        let unit = shared.next.0.fetch_add(1, Ordering::Relaxed);
+        let unit = shared.next.fetch_add(1, Ordering::Relaxed);
         if unit >= units {
             return;
         }
@@ -163,12 +159,11 @@ fn worker(shared: &Shared, index: usize) {
     let mut last = 0;
     let mut spins = 0;
     loop {
-        let state = shared.state.0.load(Ordering::SeqCst);
+        let state = shared.state.load(Ordering::SeqCst);
         let job = state & !(JOB - 1);
         if state & OPEN != 0 && job != last {
             if shared
                 .state
-                .0
                 .compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
@@ -185,7 +180,7 @@ fn worker(shared: &Shared, index: usize) {
                         shared.panicked.store(true, Ordering::Relaxed);
                     }
                 }
-                shared.state.0.fetch_sub(1, Ordering::AcqRel);
+                shared.state.fetch_sub(1, Ordering::AcqRel);
             }
             continue;
         }
@@ -194,7 +189,7 @@ fn worker(shared: &Shared, index: usize) {
             continue;
         }
         shared.asleep[index].store(true, Ordering::SeqCst);
-        let state = shared.state.0.load(Ordering::SeqCst);
+        let state = shared.state.load(Ordering::SeqCst);
         if state & OPEN == 0 || state & !(JOB - 1) == last {
             std::thread::park();
         }
