@@ -91,7 +91,8 @@ impl PassTimes {
 #[derive(Clone, Debug)]
 pub(super) struct FadingChance {
     expected: f64,
-    /// How many drafts the expectation counts for.
+    /// How many drafts the expectation counts for at first, and now.
+    full: f64,
     weight: f64,
     passed: f64,
     judged: f64,
@@ -100,27 +101,28 @@ pub(super) struct FadingChance {
 impl Default for FadingChance {
     /// Three of four, with the weight of two drafts.
     fn default() -> Self {
-        Self { expected: 0.75, weight: 2.0, passed: 0.0, judged: 0.0 }
+        Self { expected: 0.75, full: 2.0, weight: 2.0, passed: 0.0, judged: 0.0 }
     }
 }
 
 impl FadingChance {
     /// A chance that was seen in earlier runs, with the weight of four drafts.
     pub(super) fn of(expected: f64) -> Self {
-        Self { expected, weight: 4.0, ..Self::default() }
+        Self { expected, full: 4.0, weight: 4.0, ..Self::default() }
     }
 
     /// Record so many drafts that were judged one after the other, those after the first that failed not counted.
     pub(super) fn add(&mut self, judged: usize, passed: usize) {
-        self.fade();
-        self.passed += passed as f64;
-        self.judged += judged as f64;
+        self.passed = self.passed * MEMORY + passed as f64;
+        self.judged = self.judged * MEMORY + judged as f64;
+        self.weight *= MEMORY;
     }
 
-    /// Let what was seen count less: the text has gone on.
+    /// Let what was seen count less, and what was expected count again: the text has gone on.
     pub(super) fn fade(&mut self) {
         self.passed *= MEMORY;
         self.judged *= MEMORY;
+        self.weight = self.weight * MEMORY + self.full * (1.0 - MEMORY);
     }
 
     /// The chance, below 1.

@@ -119,7 +119,8 @@ impl<'a> Session<'a> {
         self.drafters.into_done()
     }
 
-    /// Run one step; none once the generation has ended, or if a drafter was stopped while it read the prompt. The tokens' texts are left empty for the owner of the tokenizer.
+    /// Run one step; none once the generation has ended, or if a drafter was stopped while it read the prompt. The texts of the tokens
+    /// are left empty for the owner of the tokenizer.
     pub fn step(&mut self) -> Result<Option<Step>> {
         if self.text.finished.is_some() {
             return Ok(None);

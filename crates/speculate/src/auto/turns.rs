@@ -12,7 +12,7 @@ use super::{
 /// Share of the expected time that another drafter has to save.
 const MARGIN: f64 = 0.1;
 /// A chain's other choices are noted in one of so many steps: it takes a look at all the drafter's logits.
-const NOTED: usize = 4;
+const NOTED: usize = 8;
 /// Steps before the first change; twice as many after each.
 const PATIENCE: usize = 6;
 
