@@ -118,7 +118,7 @@ impl FadingChance {
         self.weight *= MEMORY;
     }
 
-    /// Let what was seen count less, and what was expected count again: the text has gone on.
+    /// Weigh observations less and the expectation more, after a step in which another drafter drafted.
     pub(super) fn fade(&mut self) {
         self.passed *= MEMORY;
         self.judged *= MEMORY;

@@ -59,7 +59,7 @@ pub struct Pass {
     pub after_layers: Vec<States>,
     /// Attention weights of the rows, if requested.
     pub attention: Option<AttentionStats>,
-    /// For each layer of experts, how many of them some row took, without the shared one. Empty on a GPU, which does not tell.
+    /// For each layer of experts, how many of them some row took, without the shared one. Empty on a GPU, where the choice is not read back.
     pub experts_read: Vec<usize>,
 }
 

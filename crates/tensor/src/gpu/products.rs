@@ -74,7 +74,7 @@ pub(crate) enum Inputs {
     },
 }
 
-/// The rows of a product by expert (see `shaders/plan.wgsl`): the matrix is those of all experts below each other.
+/// The rows of a product by expert (see `shaders/plan.wgsl`): the matrices of all experts are stacked in one.
 #[derive(Clone, Copy)]
 pub(super) struct Grouped<'a> {
     pub plan: &'a Buffer,

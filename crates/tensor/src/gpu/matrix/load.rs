@@ -31,7 +31,7 @@ pub(crate) struct Loader<'a> {
     copy: Option<Mutex<Packed>>,
 }
 
-/// A matrix of one format, as it is on a device: each array whole, whatever pieces the device needs.
+/// A matrix of one format in the layout of a device, with each array in one piece.
 pub(crate) struct Packed {
     format: TensorType,
     arrays: Vec<Vec<u8>>,
