@@ -7,7 +7,7 @@ pub(crate) mod hybrid;
 pub(crate) mod text;
 
 pub use experts::Sparse;
-use specreel_tensor::{KvType, LinearAttention, WeightType};
+use specreel_tensor::{KvType, LinearAttention, WeightType, convolution::ConvolutionShape};
 
 /// The language model's configuration.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -46,6 +46,8 @@ pub struct TextConfig {
     pub linear: Option<LinearAttention>,
     /// The layers of experts; `None` if all feed-forward layers are dense.
     pub sparse: Option<Sparse>,
+    /// The convolutions around attention and feed-forward layers of a DFlash 2 head; `None` = there are none.
+    pub convolution: Option<ConvolutionShape>,
     /// DeepStack levels n: a visual token has 1 + n embeddings, of which one is added after each of the first n layers. 0 for
     /// none.
     pub deepstack: usize,

@@ -43,6 +43,7 @@ mod accelerators;
 pub mod attention;
 pub mod cache;
 pub mod candle;
+pub mod convolution;
 pub mod cpu;
 mod device;
 mod error;

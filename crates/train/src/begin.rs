@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use specreel_checkpoint::Checkpoint;
 use specreel_model::config::TextConfig;
-use specreel_tensor::{CheckpointError, Weights};
+use specreel_tensor::{CheckpointError, Weights, convolution::ConvolutionShape};
 
 type Result<T> = std::result::Result<T, CheckpointError>;
 
@@ -57,6 +57,24 @@ impl FirstValues {
         ] {
             self.matrix(&format!("model.layers.{layer}.{part}"), rows, inputs);
         }
+    }
+
+    /// The convolutions around a sublayer: at first every row is left as it is.
+    pub fn convolution(&mut self, name: &str, shape: ConvolutionShape, width: usize) {
+        let one_side = [vec![1.0; width], vec![0.0; (shape.taps - 1) * width]].concat();
+        self.given(&format!("{name}.base_kernel"), one_side.repeat(2), vec![2, shape.taps, width]);
+        let corrections = shape.corrections(width);
+        let zeros = vec![0.0; corrections * width];
+        self.given(&format!("{name}.kernel_projection.weight"), zeros, vec![corrections, width]);
+    }
+
+    /// A selector for a vocabulary, which at first prefers no candidate.
+    pub fn selector(&mut self, rank: usize, vocab: usize, width: usize) {
+        const NAME: &str = "candidate_selector";
+        self.matrix(&format!("{NAME}.hidden_projection"), rank, width);
+        let predecessors = self.drawn(vocab * rank, 1);
+        self.given(&format!("{NAME}.predecessor_codebook"), predecessors, vec![vocab, rank]);
+        self.given(&format!("{NAME}.successor_codebook"), vec![0.0; vocab * rank], vec![vocab, rank]);
     }
 
     /// The biases of a matrix.

@@ -4,10 +4,13 @@
 //! after it stand for the tokens that follow. All blocks of a caption are computed together: they share the context, of which a
 //! block sees the rows before its anchor, and see nothing of each other. The loss at a place fades with its distance from the
 //! anchor, as a draft counts only if those before it pass (arXiv:2602.06036).
+//!
+//! A selector (DFlash 2) learns with the other weights, from the right token before each place, to prefer the target's choice among
+//! the head's candidates. Where the target's choice is not among them, it takes the place of the last one.
 
 use std::collections::BTreeMap;
 
-use candle_core::{D, DType, Device, Result, Tensor, Var};
+use candle_core::{D, DType, Device, IndexOp, Result, Tensor, Var};
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -23,11 +26,11 @@ use specreel_model::{
     config::TextConfig,
     decoder::{Positions, rope::Rope},
     draft_head::{
-        BlockAttention, BlockConfig, DraftHeadConfig, Recipe, TargetIdentity, VisualRows,
+        BlockAttention, BlockConfig, DraftHeadConfig, Recipe, SelectorConfig, TargetIdentity, VisualRows,
         dflash::usual_layers,
     },
 };
-use specreel_tensor::CheckpointError;
+use specreel_tensor::{CheckpointError, convolution::ConvolutionShape};
 
 /// What hides a row.
 const HIDDEN: f32 = -1e9;
@@ -47,7 +50,17 @@ pub struct BlockOptions {
     pub anchors: usize,
     /// Places over which the loss fades to 1/e.
     pub fade: f64,
+    /// Rows that the convolutions mix (DFlash 2); 0 = there are none.
+    #[serde(default)]
+    pub convolution: usize,
+    /// Values of a token in the selector's codebooks (DFlash 2); 0 = there is no selector.
+    #[serde(default)]
+    pub selector: usize,
 }
+
+/// Neighboring values that share a correction of a convolution, and the selector's candidates, as in published heads.
+const GROUP: usize = 16;
+const CANDIDATES: usize = 16;
 
 impl Default for BlockOptions {
     fn default() -> Self {
@@ -59,7 +72,7 @@ impl BlockOptions {
     /// The usual head with blocks of so many rows. The paper's distances are 7, 5 and 4 for blocks of 16, 10 and 8.
     pub fn of(size: usize) -> Self {
         let fade = if size > 12 { size as f64 * 7.0 / 16.0 } else { size as f64 / 2.0 };
-        Self { size, layers: 5, feed_forward: None, taps: 5, anchors: 32, fade }
+        Self { size, layers: 5, feed_forward: None, taps: 5, anchors: 32, fade, convolution: 0, selector: 0 }
     }
 
     /// The target's layers whose states are read.
@@ -80,6 +93,14 @@ impl BlockOptions {
                 mask_token_id: mask,
                 target_layer_ids: self.target_layers(target),
                 layers: vec![BlockAttention::default(); self.layers],
+                convolution: (self.convolution > 0).then(|| ConvolutionShape {
+                    taps: self.convolution.min(self.size),
+                    group: (1..=GROUP).rev().find(|group| target.hidden.is_multiple_of(*group)).unwrap_or(1),
+                }),
+                selector: (self.selector > 0).then(|| SelectorConfig {
+                    rank: self.selector,
+                    candidates: CANDIDATES.min(target.vocab),
+                }),
             },
         )
     }
@@ -87,6 +108,8 @@ impl BlockOptions {
 
 /// The blocks of one caption.
 pub struct Blocks {
+    /// The places of their roots among the sample's ids.
+    pub anchors: Vec<usize>,
     /// The target's states after the tapped layers, `C × taps · width`.
     context: Tensor,
     /// Tokens of the blocks, `N`, block by block.
@@ -103,6 +126,10 @@ pub struct Blocks {
     weights: Tensor,
     /// 1 where a row is the first draft of its block, `R`.
     first: Tensor,
+    /// The token before each learned row's, `R`.
+    before: Tensor,
+    /// Rows of a block.
+    size: usize,
     pub rows: usize,
 }
 
@@ -129,6 +156,7 @@ impl Blocks {
         let mut mask = vec![HIDDEN; n * (rows + n)];
         let (mut ids, mut axes) = (Vec::with_capacity(n), Vec::with_capacity(n));
         let (mut learned, mut states, mut weights, mut first) = (vec![], vec![], vec![], vec![]);
+        let mut befores = vec![];
         for (block, &anchor) in anchors.iter().enumerate() {
             for place in 0..size {
                 let row = block * size + place;
@@ -141,6 +169,7 @@ impl Blocks {
                 let Some(before) = place.checked_sub(1).map(|before| anchor + before) else { continue };
                 if before < texts {
                     learned.push(row as u32);
+                    befores.push(sample.ids[before]);
                     states.extend_from_slice(&sample.states[before * width..][..width]);
                     weights.push((-(place as f64 - 1.0) / options.fade).exp() as f32);
                     first.push(if place == 1 { 1f32 } else { 0.0 });
@@ -164,6 +193,9 @@ impl Blocks {
             states: Tensor::from_vec(states, (count, width), cpu)?,
             weights: Tensor::from_vec(weights, count, cpu)?,
             first: Tensor::from_vec(first, count, cpu)?,
+            before: Tensor::from_vec(befores, count, cpu)?,
+            size,
+            anchors,
             rows: count,
         })
     }
@@ -173,6 +205,8 @@ impl Blocks {
 pub struct TrainedBlocks {
     config: TextConfig,
     head: Head,
+    /// Candidates of its selector; 0 = it has none.
+    candidates: usize,
 }
 
 impl TrainedBlocks {
@@ -205,7 +239,18 @@ impl TrainedBlocks {
             }
         }
         values.last_norm(target, source)?;
-        Ok(Self { head: Head::new(values, target, &c)?, config: c })
+        if let Some(shape) = c.convolution {
+            for layer in 0..c.layers {
+                for name in ["attention_conv", "mlp_conv"] {
+                    values.convolution(&format!("model.layers.{layer}.{name}"), shape, d);
+                }
+            }
+        }
+        if let Some(selector) = block.selector {
+            values.selector(selector.rank, c.vocab, d);
+        }
+        let candidates = block.selector.map_or(0, |selector| selector.candidates);
+        Ok(Self { head: Head::new(values, target, &c)?, config: c, candidates })
     }
 
     /// Trainable variables, sorted by name.
@@ -225,12 +270,14 @@ impl TrainedBlocks {
         for layer in 0..c.layers {
             let part = |name: &str| format!("model.layers.{layer}.{name}");
             let normed = self.head.norm(&x, &part("input_layernorm"))?;
-            let read = Tensor::cat(&[&context, &normed], 0)?;
+            let around = self.around(&part("attention_conv"), normed, blocks.size)?;
+            let normed = &around.rows;
+            let read = Tensor::cat(&[&context, normed], 0)?;
             let heads = |x: &Tensor, name: &str, count: usize| {
                 let x = self.head.linear(x, &part(&format!("self_attn.{name}_proj")))?;
                 x.reshape((x.dim(0)?, count, c.head_dim))?.transpose(0, 1)?.contiguous()
             };
-            let q = self.head.norm(&heads(&normed, "q", c.heads)?, &part("self_attn.q_norm"))?;
+            let q = self.head.norm(&heads(normed, "q", c.heads)?, &part("self_attn.q_norm"))?;
             let k = self.head.norm(&heads(&read, "k", c.kv_heads)?, &part("self_attn.k_norm"))?;
             let v = heads(&read, "v", c.kv_heads)?;
             let (q, k) = (rotate(&q, own)?, rotate(&k, (cos, sin))?);
@@ -240,13 +287,63 @@ impl TrainedBlocks {
             let weights = softmax(&scores)?.reshape((c.kv_heads, group * n, rows + n))?;
             let mixed = weights.matmul(&v)?.reshape((c.heads, n, c.head_dim))?;
             let mixed = mixed.transpose(0, 1)?.contiguous()?.reshape((n, c.heads * c.head_dim))?;
-            x = (x + self.head.linear(&mixed, &part("self_attn.o_proj"))?)?;
-            x = self.head.feed_forward(&x, layer)?;
+            x = (x + around.leave(self, self.head.linear(&mixed, &part("self_attn.o_proj"))?)?)?;
+            let normed = self.head.norm(&x, &part("post_attention_layernorm"))?;
+            let around = self.around(&part("mlp_conv"), normed, blocks.size)?;
+            let gated = self.head.gated(&around.rows, layer)?;
+            x = (x + around.leave(self, gated)?)?;
         }
         self.head.norm(&x, "model.norm")
     }
 
-    /// The loss of some captions' blocks: the cross-entropy with the target's distribution, weighted by place. Agreement is that
+    /// What enters a sublayer of blocks of `size` rows, and what its output passes.
+    fn around(&self, name: &str, normed: Tensor, size: usize) -> Result<Around> {
+        let Some(shape) = self.config.convolution else {
+            return Ok(Around { rows: normed, after: None });
+        };
+        let corrections = self.head.linear(&normed, &format!("{name}.kernel_projection"))?;
+        let after = After { name: format!("{name}.base_kernel"), corrections, shape, size };
+        Ok(Around { rows: after.convolve(self, &normed, 0)?, after: Some(after) })
+    }
+
+    /// The selector's cross-entropy with the target's distribution over the candidates, for each row, and 1 where its choice is the
+    /// target's. `out` are the head's final states, `said` and `wanted` the head's logits and the target's.
+    fn select(&self, blocks: &Blocks, out: &Tensor, said: &Tensor, wanted: &Tensor) -> Result<[Tensor; 2]> {
+        const NAME: &str = "candidate_selector";
+        let best = wanted.argmax(D::Minus1)?.to_vec1::<u32>()?;
+        let (rows, count) = (best.len(), self.candidates);
+        let mut ids: Vec<u32> = Vec::with_capacity(rows * count);
+        for (logits, best) in said.detach().to_vec2::<f32>()?.iter().zip(&best) {
+            let mut order: Vec<u32> = (0..logits.len() as u32).collect();
+            let likelier = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]);
+            order.select_nth_unstable_by(count - 1, likelier);
+            order.truncate(count);
+            if !order.contains(best) {
+                order[count - 1] = *best;
+            }
+            ids.extend(order);
+        }
+        let at: Vec<u32> = ids
+            .chunks(count)
+            .zip(&best)
+            .map(|(ids, best)| ids.iter().position(|id| id == best).unwrap_or_default() as u32)
+            .collect();
+        let (ids, at) = (Tensor::from_vec(ids, (rows, count), &Device::Cpu)?, Tensor::new(at, &Device::Cpu)?);
+        let before =
+            self.head.tensor(&format!("{NAME}.predecessor_codebook"))?.index_select(&blocks.before, 0)?;
+        let gate = (before * self.head.linear(out, &format!("{NAME}.hidden_projection"))?)?;
+        let successors = self.head.tensor(&format!("{NAME}.successor_codebook"))?;
+        let successors = successors.index_select(&ids.flatten_all()?, 0)?.reshape((rows, count, ()))?;
+        let edges = successors.matmul(&gate.unsqueeze(2)?)?.squeeze(2)?;
+        let scores = (said.gather(&ids, 1)? + edges)?;
+        let wanted = softmax(&wanted.gather(&ids, 1)?)?;
+        let entropy = (wanted * log_softmax(&scores)?)?.sum(D::Minus1)?.neg()?;
+        let right = scores.argmax(D::Minus1)?.eq(&at)?.to_dtype(DType::F32)?;
+        Ok([entropy, right])
+    }
+
+    /// The loss of some captions' blocks: the cross-entropy with the target's distribution, and that of the selector, if there is one,
+    /// weighted by place. Agreement is that
     /// of the first drafts, then that of all.
     pub fn losses(&self, captions: &[Blocks]) -> Result<Losses> {
         let mut sum: Option<Tensor> = None;
@@ -255,10 +352,14 @@ impl TrainedBlocks {
             let out = self.forward(blocks)?.index_select(&blocks.learned, 0)?;
             let said = self.head.logits(&out)?;
             let logits = self.head.logits(&blocks.states)?;
-            let entropy = (softmax(&logits)? * log_softmax(&said)?)?.sum(D::Minus1)?.neg()?;
+            let mut entropy = (softmax(&logits)? * log_softmax(&said)?)?.sum(D::Minus1)?.neg()?;
+            let mut same = said.argmax(D::Minus1)?.eq(&logits.argmax(D::Minus1)?)?.to_dtype(DType::F32)?;
+            if self.candidates > 0 {
+                let [selected, right] = self.select(blocks, &out, &said, &logits)?;
+                (entropy, same) = ((entropy + selected)?, right);
+            }
             let loss = (entropy * &blocks.weights)?.sum_all()?;
             weight += f64::from(blocks.weights.sum_all()?.to_scalar::<f32>()?);
-            let same = said.argmax(D::Minus1)?.eq(&logits.argmax(D::Minus1)?)?.to_dtype(DType::F32)?;
             right += same.sum_all()?.to_scalar::<f32>()?;
             first_right += (same * &blocks.first)?.sum_all()?.to_scalar::<f32>()?;
             firsts += blocks.first.sum_all()?.to_scalar::<f32>()?;
@@ -273,6 +374,57 @@ impl TrainedBlocks {
         let token = total.to_scalar::<f32>()?;
         let agreement = vec![first_right / firsts.max(1.0), right / rows.max(1) as f32];
         Ok(Losses { total, state: 0.0, token, agreement })
+    }
+}
+
+/// A sublayer's convolutions.
+struct Around {
+    /// What enters it.
+    rows: Tensor,
+    after: Option<After>,
+}
+
+struct After {
+    /// Of the taps that all rows share.
+    name: String,
+    /// `N × 2 · taps · groups`.
+    corrections: Tensor,
+    shape: ConvolutionShape,
+    /// Rows of a block.
+    size: usize,
+}
+
+impl Around {
+    /// What the sublayer gives, convolved.
+    fn leave(&self, head: &TrainedBlocks, x: Tensor) -> Result<Tensor> {
+        match &self.after {
+            None => Ok(x),
+            Some(after) => after.convolve(head, &x, 1),
+        }
+    }
+}
+
+impl After {
+    /// See [`specreel_tensor::convolution`]; side 0 is that of what enters, side 1 that of what leaves.
+    fn convolve(&self, head: &TrainedBlocks, x: &Tensor, side: usize) -> Result<Tensor> {
+        let ConvolutionShape { taps, group } = self.shape;
+        let (n, width) = x.dims2()?;
+        let (groups, size) = (width / group, self.size);
+        let shared = head.head.tensor(&self.name)?;
+        let x = x.reshape((n / size, size, width))?;
+        let mut sum: Option<Tensor> = None;
+        for tap in 0..taps {
+            let own = self.corrections.narrow(1, (side * taps + tap) * groups, groups)?.unsqueeze(2)?;
+            let kernel = own.broadcast_add(&shared.i((side, tap))?.reshape((groups, group))?)?;
+            let moved = x.narrow(1, 0, size - tap)?.pad_with_zeros(1, tap, 0)?.reshape((n, groups, group))?;
+            let mixed = (kernel * moved)?;
+            sum = Some(match sum {
+                None => mixed,
+                Some(sum) => (sum + mixed)?,
+            });
+        }
+        let sum = sum.ok_or_else(|| candle_core::Error::Msg("a convolution without taps".into()))?;
+        sum.reshape((n, width))
     }
 }
 

@@ -34,9 +34,14 @@ impl Head {
         &self.vars
     }
 
+    /// A variable by its whole name.
+    pub fn tensor(&self, name: &str) -> Result<&Tensor> {
+        let var = self.vars.get(name).map(Var::as_tensor);
+        var.ok_or_else(|| candle_core::Error::Msg(format!("the head has no `{name}`")))
+    }
+
     fn weight(&self, name: &str) -> Result<&Tensor> {
-        let var = self.vars.get(&format!("{name}.weight")).map(Var::as_tensor);
-        var.ok_or_else(|| candle_core::Error::Msg(format!("the head has no `{name}.weight`")))
+        self.tensor(&format!("{name}.weight"))
     }
 
     /// `x Wᵀ`.
@@ -55,10 +60,15 @@ impl Head {
 
     /// The second half of a layer: adds the output of its feed-forward network to that of its attention.
     pub fn feed_forward(&self, x: &Tensor, layer: usize) -> Result<Tensor> {
-        let part = |name: &str| format!("model.layers.{layer}.{name}");
-        let normed = self.norm(x, &part("post_attention_layernorm"))?;
-        let gate = self.linear(&normed, &part("mlp.gate_proj"))?.silu()?;
-        let gated = (gate * self.linear(&normed, &part("mlp.up_proj"))?)?;
-        x + self.linear(&gated, &part("mlp.down_proj"))?
+        let normed = self.norm(x, &format!("model.layers.{layer}.post_attention_layernorm"))?;
+        x + self.gated(&normed, layer)?
+    }
+
+    /// The output of a layer's feed-forward network.
+    pub fn gated(&self, normed: &Tensor, layer: usize) -> Result<Tensor> {
+        let part = |name: &str| format!("model.layers.{layer}.mlp.{name}_proj");
+        let gate = self.linear(normed, &part("gate"))?.silu()?;
+        let gated = (gate * self.linear(normed, &part("up"))?)?;
+        self.linear(&gated, &part("down"))
     }
 }

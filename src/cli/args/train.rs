@@ -79,6 +79,12 @@ pub struct TrainArgs {
     /// dflash: places of a block over which the loss fades to 1/e [default: 7; 4 for blocks of 8]
     #[arg(long, help_heading = RECIPE, value_name = "PLACES", value_parser = positive)]
     pub fade: Option<f64>,
+    /// dflash: rows that DFlash 2's convolutions mix; 0 = none [default: 0]
+    #[arg(long, help_heading = RECIPE, value_name = "ROWS", value_parser = value_parser!(u32).range(0..=16))]
+    pub convolution: Option<u32>,
+    /// dflash: width of the codebooks of DFlash 2's selector; 0 = no selector [default: 0]
+    #[arg(long, help_heading = RECIPE, value_name = "N", value_parser = value_parser!(u32).range(0..=4096))]
+    pub selector: Option<u32>,
     /// Share of the clips for the text stage, which has no visual rows [default: 0.5]
     #[arg(long, help_heading = RECIPE, value_name = "SHARE", value_parser = share)]
     pub text_share: Option<f64>,
@@ -220,6 +226,8 @@ impl TrainArgs {
             ("--taps", self.taps.is_some()),
             ("--anchors", self.anchors.is_some()),
             ("--fade", self.fade.is_some()),
+            ("--convolution", self.convolution.is_some()),
+            ("--selector", self.selector.is_some()),
         ];
         let passes = [("--no-mtp", self.no_mtp), ("--recursions", self.recursions.is_some())];
         let others = [
@@ -258,6 +266,8 @@ impl TrainArgs {
             taps: count(self.taps, usual.taps),
             anchors: count(self.anchors, usual.anchors),
             fade: self.fade.unwrap_or(usual.fade),
+            convolution: count(self.convolution, usual.convolution),
+            selector: count(self.selector, usual.selector),
             ..usual
         }))
     }
@@ -366,6 +376,8 @@ mod tests {
             ("--layers", BlockOptions::default().layers.to_string()),
             ("--taps", BlockOptions::default().taps.to_string()),
             ("--anchors", BlockOptions::default().anchors.to_string()),
+            ("--convolution", BlockOptions::default().convolution.to_string()),
+            ("--selector", BlockOptions::default().selector.to_string()),
             (
                 "--fade",
                 format!("{}; {} for blocks of 8", BlockOptions::default().fade, BlockOptions::of(8).fade),

@@ -141,8 +141,8 @@ pub fn mtp(target: &VideoLlm) -> DraftHead {
 }
 
 /// A DFlash head of two layers that drafts what the target's state at the token before the root speaks for, disturbed by random layers,
-/// one of which sees few rows: it is right now and then.
-pub fn dflash(target: &VideoLlm) -> DraftHead {
+/// one of which sees few rows: it is right now and then. With `second` it has the parts of DFlash 2.
+pub fn dflash(target: &VideoLlm, second: bool) -> DraftHead {
     let c = &layer_of(target.decoder().config());
     let (d, cpu) = (c.hidden, &Device::Cpu);
     let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
@@ -162,6 +162,14 @@ pub fn dflash(target: &VideoLlm) -> DraftHead {
         random("mlp.gate_proj", &[48, d], 0.1);
         random("mlp.up_proj", &[48, d], 0.1);
         random("mlp.down_proj", &[d, 48], 0.1);
+        for name in ["attention_conv", "mlp_conv"].into_iter().filter(|_| second) {
+            random(&format!("{name}.kernel_projection"), &[2 * 2 * d / 8, d], 0.1);
+        }
+        for name in ["attention_conv", "mlp_conv"].into_iter().filter(|_| second) {
+            let one_side = [vec![1.0; d], vec![0.1; d]].concat();
+            let taps = tensor(one_side.repeat(2), &[2, 2, d]);
+            tensors.insert(format!("layers.{layer}.{name}.base_kernel"), taps);
+        }
         for (name, width) in [
             ("input_layernorm", d),
             ("post_attention_layernorm", d),
@@ -178,14 +186,30 @@ pub fn dflash(target: &VideoLlm) -> DraftHead {
     // Of the two states the last.
     let last = (0..d * 2 * d).map(|i| if i % (2 * d) == d + i / (2 * d) { 1.0 } else { 0.0 }).collect();
     tensors.insert("fc.weight".to_owned(), tensor(last, &[d, 2 * d]));
+    let mut own = serde_json::json!({ "mask_token_id": 3, "target_layer_ids": [0, c.layers - 1] });
+    if second {
+        for (key, size) in
+            [("conv_kernel_size", 2), ("conv_group_size", 8), ("selector_rank", 12), ("selector_top_k", 9)]
+        {
+            own[key] = size.into();
+        }
+        for (name, shape) in [
+            ("predecessor_codebook", [c.vocab, 12]),
+            ("successor_codebook", [c.vocab, 12]),
+            ("hidden_projection.weight", [12, d]),
+        ] {
+            let values = noise(shape[0] * shape[1], name.len() as u64);
+            tensors.insert(format!("candidate_selector.{name}"), tensor(values, &shape));
+        }
+    }
     let rope = c.mrope_section.map(|section| {
         serde_json::json!({ "type": "mrope", "mrope_section": section, "mrope_interleaved": c.interleaved })
     });
     let config = serde_json::json!({
-        "architectures": ["DFlashDraftModel"],
+        "architectures": [if second { "DFlash2DraftModel" } else { "DFlashDraftModel" }],
         "model_type": "qwen3",
         "block_size": 6,
-        "dflash_config": { "mask_token_id": 3, "target_layer_ids": [0, c.layers - 1] },
+        "dflash_config": own,
         "hidden_size": d,
         "intermediate_size": 48,
         "is_causal": false,

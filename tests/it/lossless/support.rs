@@ -173,7 +173,8 @@ impl Bench {
             layer(name, &target, Recipe::Hivis, VisualRows::Embeddings),
             heads::eagle3(&target),
             heads::mtp(&target),
-            heads::dflash(&target),
+            // Each in half of the benches.
+            heads::dflash(&target, seed % 2 == 1),
         ];
         let turn = seed as usize % 3;
         let grid = target.processor().visual_grid(noise(&target, seed).grid).unwrap();

@@ -7,16 +7,19 @@ use std::{
 };
 
 use candle_core::Tensor;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
-    decoder::{Pass, Sequence, States, rope::Rope},
+    decoder::{Pass, Sequence, States, Workspace, argmax, rope::Rope},
     draft_head::{DraftHead, Recipe, VisualRows, layer_of},
     family::VideoLlm,
 };
 use specreel_scenes::{Scene, encode};
 use specreel_tensor::{ComputeDevice, WeightType, Weights};
 use specreel_train::{
-    Account, BlockOptions, Clips, Job, News, Options, Outcome, Rows, Teacher, TrainError, TrainedEagle, train,
+    Account, BlockOptions, Blocks, Clips, Job, News, Options, Outcome, Rows, Teacher, TrainError,
+    TrainedBlocks, TrainedEagle, train,
 };
 
 use crate::fixture;
@@ -140,25 +143,105 @@ fn heads_of_other_layers_are_learned_and_load() {
     }
 }
 
-/// A head that drafts blocks, of targets with other positions and forms of layers.
+/// A head that drafts blocks, with the parts of DFlash 2 and without, of targets with other positions and forms of layers.
 #[test]
 fn blocks_are_learned_and_load() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["gqa_tied", "qwen3_vl", "qwen3_5"] {
+    for (name, second) in [("gqa_tied", true), ("qwen3_vl", false), ("qwen3_5", true)] {
         let out = dir.path().join(name);
-        let options = Options { epochs: 20, ..options(Recipe::Dflash) };
+        let sizes = match second {
+            true => BlockOptions { convolution: 2, selector: 8, ..small_blocks() },
+            false => small_blocks(),
+        };
+        let options = Options { epochs: 20, blocks: Some(sizes), ..options(Recipe::Dflash) };
         let (outcome, _) = run_for(&fixture(name), &Clips::Scenes { count: 4 }, &options, &out, &|_| false);
         let Ok(Outcome::Finished(account)) = outcome else { panic!("{name}: {outcome:?}") };
         let (first, last) = (account.curve[0], account.curve[account.curve.len() - 1]);
         assert!(last.loss < 0.8 * first.loss, "{name}: {} {}", first.loss, last.loss);
         assert_eq!(account.text_steps, 0, "it has one stage");
-        let model = VideoLlm::load(&fixture(name), WeightType::Q8_0, &mut |_, _| {}).unwrap();
+        let device = ComputeDevice::cpu(WeightType::F32);
+        let model = VideoLlm::load_on(&fixture(name), &device, &mut |_, _| {}).unwrap();
         let head = DraftHead::load(&out, model.decoder()).unwrap();
         let block = head.block().unwrap();
         assert_eq!((block.block_size, block.layers.len()), (5, 2));
+        assert_eq!((block.convolution.is_some(), block.selector.is_some()), (second, second));
         assert_eq!(head.taps(), small_blocks().target_layers(model.decoder().config()));
         assert_eq!(block.mask_token_id, model.visual_token());
+        blocks_are_those_of_drafting(&fixture(name), &out, &model, &head, &options);
     }
+}
+
+/// The blocks of a training step give what the loaded head drafts from, and its selector chooses alike in both.
+fn blocks_are_those_of_drafting(
+    target: &Path,
+    out: &Path,
+    model: &VideoLlm,
+    head: &DraftHead,
+    options: &Options,
+) {
+    let (decoder, saved) = (model.decoder(), Checkpoint::open(out).unwrap());
+    let (text, config, own) = (decoder.config(), head.config(), head.block().unwrap());
+    let trained = TrainedBlocks::new(&Checkpoint::open(target).unwrap(), text, config, 0).unwrap();
+    for (name, var) in trained.vars() {
+        let values = saved.f32(name, var.dims()).unwrap();
+        var.set(&Tensor::from_vec(values, var.shape(), var.device()).unwrap()).unwrap();
+    }
+    let mut teacher = Teacher::load(target, &ComputeDevice::cpu(WeightType::F32)).unwrap();
+    let clip = Clips::Scenes { count: 1 }.pixels(0, model.family(), model.processor()).unwrap();
+    let sample = teacher.caption(&clip, options).unwrap().unwrap();
+    let (rope, mut rng) = (Rope::new(&config.layer(text)), ChaCha8Rng::seed_from_u64(5));
+    let sizes = options.blocks.as_ref().unwrap();
+    let blocks = Blocks::new(&sample, sizes, own.mask_token_id, &rope, &mut rng).unwrap();
+    let states = trained.forward(&blocks).unwrap();
+    let width = text.hidden;
+    let tapped = States::new(sample.context.clone(), head.taps().len() * width).unwrap();
+    let context = head.reduce(&tapped).unwrap();
+    let ahead = context.rows() - sample.ids.len();
+    let (mut right, mut learned) = (0, 0);
+    for (index, &anchor) in blocks.anchors.iter().enumerate() {
+        let known = ahead + anchor;
+        let mut sequence = Sequence::new(head.decoder().clone(), known + own.block_size);
+        let at = sample.context_positions.slice(0..known);
+        let going = &mut |_, _| ControlFlow::Continue(());
+        let next = sample.positions.axes[0][anchor];
+        assert!(sequence.inject_prompt(&context.narrow(0, known).unwrap(), &at, next, going).unwrap());
+        let pass = sequence.feed_block(&own.ids(sample.ids[anchor]), &own.runs(known)).unwrap();
+        let drafted = pass.states.to_vec().unwrap();
+        let said = states.narrow(0, index * own.block_size, own.block_size).unwrap();
+        let said = said.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let far = drafted.iter().zip(&said).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(far < 1e-3, "{}: block at {anchor}: {far}", target.display());
+        // The places whose token the target has written, and the one after them.
+        let places = own.most_drafts().min(sample.ids.len() - anchor);
+        let rows = pass.states.narrow(1, places).unwrap();
+        let selected = head.select(&mut sequence, &rows).unwrap();
+        let logits = sequence.logits(&rows).unwrap().to_vec().unwrap();
+        for (place, logits) in logits.chunks(text.vocab).enumerate() {
+            let before = anchor + place;
+            let state = States::new(sample.states[before * width..][..width].to_vec(), width).unwrap();
+            let wanted =
+                argmax(&decoder.logits(&state, &mut Workspace::default()).unwrap().to_vec().unwrap());
+            let choice = selected.as_ref().map_or_else(
+                || argmax(logits),
+                |(selector, projected)| {
+                    let mut order: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
+                    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+                    order.truncate(selector.candidates());
+                    if !order.iter().any(|(id, _)| *id == wanted) {
+                        *order.last_mut().unwrap() = (wanted, logits[wanted as usize]);
+                    }
+                    let rank = projected.len() / places;
+                    let projected = &projected[place * rank..][..rank];
+                    let scores = selector.scores(sample.ids[before], projected, &order).unwrap();
+                    order[argmax(&scores) as usize].0
+                },
+            );
+            right += usize::from(choice == wanted);
+            learned += 1;
+        }
+    }
+    let agreement = trained.losses(&[blocks]).unwrap().agreement[1];
+    assert!((right as f32 / learned as f32 - agreement).abs() < 1e-6, "{right} of {learned}: {agreement}");
 }
 
 /// A head that reads three layers of its target, and goes on from its own outputs in training as in drafting.

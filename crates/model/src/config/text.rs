@@ -274,6 +274,7 @@ impl RawText {
             norm_offset: hybrid.is_some(),
             linear: hybrid.and_then(|hybrid| hybrid.linear),
             sparse: model.experts.as_ref().map(|experts| experts.resolve(merged)).transpose()?,
+            convolution: None,
             deepstack: 0,
             norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),

@@ -1,5 +1,6 @@
 //! Memory of passes.
 
+use super::convolved::ConvolvedRows;
 use specreel_tensor::ops::Ops;
 
 /// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
@@ -18,6 +19,7 @@ pub(super) struct Buffers<D: Ops> {
     pub(super) answered: D::Rows,
     pub(super) projected: D::Rows,
     pub(super) gated: D::Rows,
+    pub(super) convolved: ConvolvedRows<D>,
 }
 
 impl<D: Ops> Default for Buffers<D> {
@@ -34,6 +36,7 @@ impl<D: Ops> Default for Buffers<D> {
             answered: D::Rows::default(),
             projected: D::Rows::default(),
             gated: D::Rows::default(),
+            convolved: ConvolvedRows::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A layer's weights on a device.
 
-use super::{parts, rope};
+use super::{convolved::Convolved, parts, rope};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
@@ -16,6 +16,8 @@ pub(super) struct Layer<D: Ops> {
     pub(super) output: D::Matrix,
     pub(super) post_norm: Norm<D::Vector>,
     pub(super) feed_forward: FeedForward<D>,
+    /// Around attention, and around the feed-forward layer.
+    pub(super) convolutions: Option<[Convolved<D>; 2]>,
 }
 
 pub(super) enum FeedForward<D: Ops> {
@@ -64,6 +66,7 @@ impl<D: Ops> Layer<D> {
             output: ops.matrix(&output, checkpoint)?,
             post_norm: parts::norm(ops, &post_norm, config, checkpoint)?,
             feed_forward: FeedForward::load(ops, checkpoint, config, index)?,
+            convolutions: Convolved::load(ops, checkpoint, config, index)?,
         })
     }
 
@@ -77,13 +80,16 @@ impl<D: Ops> Layer<D> {
 
     pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         let entry = self.entry.iter().map(|(_, qkv)| qkv);
-        entry.chain([&self.output]).chain(self.feed_forward.matrices())
+        let convolved = self.convolutions.iter().flatten().map(|convolved| &convolved.matrix);
+        entry.chain([&self.output]).chain(self.feed_forward.matrices()).chain(convolved)
     }
 
     /// Bytes that a pass of so many rows reads.
     pub(super) fn pass_bytes(&self, rows: usize) -> usize {
         let entry = self.entry.as_ref().map_or(0, |(_, qkv)| D::matrix_bytes(qkv));
-        entry + D::matrix_bytes(&self.output) + self.feed_forward.pass_bytes(rows)
+        let convolved =
+            self.convolutions.iter().flatten().map(|convolved| D::matrix_bytes(&convolved.matrix));
+        entry + D::matrix_bytes(&self.output) + self.feed_forward.pass_bytes(rows) + convolved.sum::<usize>()
     }
 }
 

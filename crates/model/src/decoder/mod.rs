@@ -11,6 +11,7 @@
 
 mod buffers;
 mod cache;
+mod convolved;
 mod dispatch;
 mod layer;
 mod on_device;

@@ -64,9 +64,9 @@ fn check_heads<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
 }
 
 /// Check that a device computes a model's feed-forward layers.
-fn check_experts<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
+fn check_experts<D: Ops>(config: &TextConfig) -> Loaded<()> {
     match config.sparse {
-        Some(_) if !ops.computes_experts() => Err(CheckpointError::tensor(parts::ROUTER, NO_EXPERTS)),
+        Some(_) if !D::COMPUTES_EXPERTS => Err(CheckpointError::tensor(parts::ROUTER, NO_EXPERTS)),
         _ => Ok(()),
     }
 }
@@ -80,7 +80,7 @@ impl<D: Ops> OnDevice<D> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Loaded<Self> {
         check_heads(&ops, config)?;
-        check_experts(&ops, config)?;
+        check_experts::<D>(config)?;
         let c = config;
         let total = c.layers + 1;
         progress(0, total);
@@ -106,7 +106,7 @@ impl<D: Ops> OnDevice<D> {
     /// The same model with layers of its own, and their norm and positions.
     fn around(&self, layers: Vec<Layer<D>>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         check_heads(&self.ops, config)?;
-        check_experts(&self.ops, config)?;
+        check_experts::<D>(config)?;
         Ok(Self {
             projection: None,
             layers: layers.into_iter().map(Arc::new).collect(),
@@ -287,8 +287,20 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             mask,
             probe: taps.probe.as_ref(),
         };
-        let Buffers { work, wide, x, normed, qkv, mixed, gates, attended, answered, projected, gated } =
-            workspace.of::<D>();
+        let Buffers {
+            work,
+            wide,
+            x,
+            normed,
+            qkv,
+            mixed,
+            gates,
+            attended,
+            answered,
+            projected,
+            gated,
+            convolved,
+        } = workspace.of::<D>();
         ops.begin(work, &pass, &mut cache.attention)?;
         let all = Part::all(rows);
         if let Some(values) = entered {
@@ -311,8 +323,12 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
                 _ => &mut *mixed,
             };
             if let Some((norm, matrix)) = &layer.entry {
-                let add = pending.then_some(&*projected);
-                ops.norm(work, Residual { x, part: all, add }, norm, Out::before(matrix, normed))?;
+                let residual = Residual { x, part: all, add: pending.then_some(&*projected) };
+                let out = Out::before(matrix, normed);
+                match &layer.convolutions {
+                    None => ops.norm(work, residual, norm, out)?,
+                    Some([attention, _]) => attention.enter(ops, work, residual, norm, convolved, out)?,
+                }
                 ops.product(work, matrix, normed, all, entering)?;
             }
             let attended: &D::Rows = match &layer.mixer {
@@ -341,9 +357,18 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             };
             ops.product(work, &layer.output, attended, all, projected)?;
 
-            let residual = Residual { x, part: all, add: Some(projected) };
-            let first = layer.feed_forward.first();
-            ops.norm(work, residual, &layer.post_norm, Out::before(first, normed))?;
+            let out = Out::before(layer.feed_forward.first(), normed);
+            match &layer.convolutions {
+                None => {
+                    let residual = Residual { x, part: all, add: Some(projected) };
+                    ops.norm(work, residual, &layer.post_norm, out)?;
+                }
+                Some([attention, feed_forward]) => {
+                    attention.leave(ops, work, convolved, projected)?;
+                    let residual = Residual { x, part: all, add: Some(projected) };
+                    feed_forward.enter(ops, work, residual, &layer.post_norm, convolved, out)?;
+                }
+            }
             match &layer.feed_forward {
                 FeedForward::Dense { gate_up, down } => {
                     ops.gated(work, gate_up, normed, Out::before(down, gated))?;
@@ -352,6 +377,9 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
                 FeedForward::Sparse(experts) => {
                     experts_read.extend(ops.mix_experts(work, experts, normed, projected)?);
                 }
+            }
+            if let Some([_, feed_forward]) = &layer.convolutions {
+                feed_forward.leave(ops, work, convolved, projected)?;
             }
             pending = true;
 

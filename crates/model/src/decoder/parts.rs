@@ -4,6 +4,7 @@ use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, Importance, LinearAttention, TensorType, WeightType, Weights,
+    convolution::ConvolutionShape,
     experts::Routing,
     fused::FusedMatrix,
     ops::{Loaded, Norm, Ops},
@@ -100,9 +101,27 @@ pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward {
     }
 }
 
+/// The convolutions around a layer's attention and its feed-forward layer, if the model has some: for each the matrix of the
+/// corrections, and the name of the taps.
+pub(super) fn convolutions(
+    c: &TextConfig,
+    index: usize,
+) -> Option<(ConvolutionShape, [(FusedMatrix, String); 2])> {
+    let shape = c.convolution?;
+    let sublayers = ["attention_conv", "mlp_conv"].map(|name| {
+        let corrections = (format!("{name}.kernel_projection"), shape.corrections(c.hidden));
+        let taps = format!("model.layers.{index}.{name}.base_kernel");
+        (matrix(index, &[(&corrections.0, corrections.1)], c.hidden), taps)
+    });
+    Some((shape, sublayers))
+}
+
 /// All matrices of a layer.
 fn layer(c: &TextConfig, index: usize) -> Vec<FusedMatrix> {
     let mut all = Vec::from(attention(c, index));
+    all.extend(
+        convolutions(c, index).into_iter().flat_map(|(_, sublayers)| sublayers.map(|(matrix, _)| matrix)),
+    );
     match feed_forward(c, index) {
         FeedForward::Dense(pair) => all.extend(pair),
         FeedForward::Sparse { router, experts, .. } => {

@@ -294,7 +294,7 @@ impl DraftHeadConfig {
                 if self.recipe == Recipe::Vispec { "1 to 256" } else { "none" }
             ));
         }
-        if let Some(problem) = self.dflash.as_ref().and_then(BlockConfig::problem) {
+        if let Some(problem) = self.dflash.as_ref().and_then(|block| block.problem(self.target.hidden_size)) {
             return Some(problem);
         }
         for (key, recipe, has) in [
@@ -339,6 +339,7 @@ impl DraftHeadConfig {
             norm_offset: false,
             linear: None,
             sparse: None,
+            convolution: self.dflash.as_ref().and_then(|block| block.convolution),
             deepstack: 0,
             norm_eps: self.rms_norm_eps,
             ..target.clone()

@@ -6,18 +6,23 @@
 //! the root and of mask tokens, at the positions that follow. Its rows see the context and each other, later rows as well, and
 //! the row at a place predicts the token of that place: one pass drafts `block_size - 1` tokens. Embeddings and LM head are the
 //! target's own.
+//!
+//! DFlash 2 adds two parts: short [convolutions](specreel_tensor::convolution) over the rows of a block around attention and
+//! feed-forward layers, and a [selector](super::selector) among the candidates of each place.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::DraftHeadConfig;
+use super::{DraftHeadConfig, Selector, SelectorConfig};
 use crate::{
     config::TextConfig,
     decoder::{Decoder, Mask, Matrix, States, Workspace},
 };
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
+use specreel_tensor::{
+    CheckpointError, Importance, Weights, convolution::ConvolutionShape, fused::FusedMatrix,
+};
 
 /// Rows of the largest block.
 pub const LARGEST_BLOCK: usize = 64;
@@ -33,6 +38,12 @@ pub struct BlockConfig {
     pub target_layer_ids: Vec<usize>,
     /// What the rows of a block see in each of the head's layers.
     pub layers: Vec<BlockAttention>,
+    /// Convolutions over the rows of a block (DFlash 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub convolution: Option<ConvolutionShape>,
+    /// Chooses among the candidates of each place (DFlash 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<SelectorConfig>,
 }
 
 /// What the rows of a block see in a layer.
@@ -94,8 +105,8 @@ impl BlockConfig {
         windows?.into_iter().max()
     }
 
-    /// What of it cannot be: `None` if all can.
-    pub(super) fn problem(&self) -> Option<String> {
+    /// What of it cannot be, of a head whose rows have `width` values: `None` if all can.
+    pub(super) fn problem(&self, width: usize) -> Option<String> {
         let size = self.block_size;
         if !(2..=LARGEST_BLOCK).contains(&size) {
             return Some(format!(
@@ -108,6 +119,19 @@ impl BlockConfig {
         let narrowest = self.layers.iter().filter_map(|layer| layer.window).min();
         if let Some(window) = narrowest.filter(|window| *window < size) {
             return Some(format!("`sliding_window` is {window}, less than a block of {size}"));
+        }
+        if let Some(ConvolutionShape { taps, group }) = self.convolution {
+            if !(1..=size).contains(&taps) {
+                return Some(format!("`conv_kernel_size` is {taps}, expected 1 to the block's {size} rows"));
+            }
+            if group == 0 || !width.is_multiple_of(group) {
+                return Some(format!(
+                    "`conv_group_size` is {group}, which does not divide the width of {width}"
+                ));
+            }
+        }
+        if let Some(problem) = self.selector.and_then(SelectorConfig::problem) {
+            return Some(problem);
         }
         self.target_layer_ids.is_empty().then(|| "`target_layer_ids` is empty".into())
     }
@@ -126,9 +150,10 @@ pub fn usual_layers(target: usize, count: usize) -> Vec<usize> {
     }
 }
 
-/// What makes the context rows of a DFlash head.
+/// What makes the context rows of a DFlash head, and what chooses its drafts.
 pub(super) struct Blocks {
     pub taps: Vec<usize>,
+    pub selector: Option<Selector>,
     reduce: Matrix,
     /// Weights of the norm of context rows.
     norm: Vec<f32>,
@@ -168,8 +193,10 @@ impl Blocks {
             bias: false,
             importance: Importance::Usual,
         };
+        let selector = own.selector.map(|selector| Selector::load(checkpoint, config, selector, &decoder));
         let blocks = Self {
             taps: own.target_layer_ids.clone(),
+            selector: selector.transpose()?,
             reduce: target.matrix(&reduce, checkpoint)?,
             norm: checkpoint.f32("hidden_norm.weight", &[width])?,
             eps: layers.norm_eps,
@@ -177,9 +204,9 @@ impl Blocks {
         Ok((decoder, blocks))
     }
 
-    /// Bytes of the matrix that makes its context rows.
+    /// Bytes of the matrix that makes its context rows, and of its selector.
     pub fn bytes(&self) -> usize {
-        self.reduce.bytes()
+        self.reduce.bytes() + self.selector.as_ref().map_or(0, Selector::bytes)
     }
 
     /// Context rows, `rows × width`, from the target's states after the tapped layers, `rows × taps · width`.
@@ -226,13 +253,24 @@ mod tests {
             mask_token_id: 7,
             target_layer_ids: vec![1],
             layers: vec![near, near, BlockAttention::default()],
+            convolution: None,
+            selector: None,
         };
         let runs: Vec<_> = config.runs(20).into_iter().map(|(layers, _)| layers).collect();
         assert_eq!(runs, [0..2, 2..3]);
         assert_eq!((config.ids(3), config.reach()), (vec![3, 7, 7, 7], None));
         let all = BlockConfig { layers: vec![near; 2], ..config.clone() };
         assert_eq!((all.runs(20).len(), all.reach()), (1, Some(8)));
-        assert_eq!(config.problem(), None);
+        assert_eq!(config.problem(96), None);
+        let convolved = |taps, group| BlockConfig {
+            convolution: Some(ConvolutionShape { taps, group }),
+            ..config.clone()
+        };
+        let selected = |rank, candidates| BlockConfig {
+            selector: Some(SelectorConfig { rank, candidates }),
+            ..config.clone()
+        };
+        assert_eq!((convolved(2, 16).problem(96), selected(256, 16).problem(96)), (None, None));
         for (bad, words) in [
             (BlockConfig { block_size: 1, ..config.clone() }, "`block_size` is 1, expected 2 to 64"),
             (BlockConfig { block_size: 65, ..config.clone() }, "`block_size` is 65"),
@@ -242,9 +280,15 @@ mod tests {
                 "`sliding_window` is 8, less than a block of 9",
             ),
             (BlockConfig { layers: Vec::new(), ..config.clone() }, "0 layers"),
-            (BlockConfig { target_layer_ids: Vec::new(), ..config }, "`target_layer_ids` is empty"),
+            (convolved(5, 8), "`conv_kernel_size` is 5, expected 1 to the block's 4 rows"),
+            (convolved(0, 8), "`conv_kernel_size` is 0"),
+            (convolved(2, 0), "`conv_group_size` is 0"),
+            (convolved(2, 7), "`conv_group_size` is 7, which does not divide the width of 96"),
+            (selected(0, 16), "`selector_rank` is 0, expected 1 to 16384"),
+            (selected(256, 257), "`selector_top_k` is 257, expected 1 to 256"),
+            (BlockConfig { target_layer_ids: Vec::new(), ..config.clone() }, "`target_layer_ids` is empty"),
         ] {
-            let problem = bad.problem().unwrap();
+            let problem = bad.problem(96).unwrap();
             assert!(problem.contains(words), "{problem}");
         }
     }

@@ -59,6 +59,11 @@ impl DraftVocabulary {
         }
     }
 
+    /// Rows that stand for these ids, all different.
+    pub fn of(ids: Vec<u32>) -> Self {
+        Self { ids }
+    }
+
     /// Number of rows of the LM head.
     pub fn len(&self) -> usize {
         self.ids.len()

@@ -16,6 +16,7 @@ pub mod dflash;
 pub mod eagle3;
 pub mod mtp;
 mod published;
+mod selector;
 mod states;
 mod vispec;
 
@@ -32,6 +33,7 @@ pub use config::{
 pub use dflash::{BlockAttention, BlockConfig};
 pub use eagle3::DraftVocabulary;
 pub use published::Eagle3Config;
+pub use selector::{Selector, SelectorConfig};
 pub use states::{ReadStates, StateReader, TextStates};
 pub use vispec::Compressed;
 
@@ -138,6 +140,16 @@ impl DraftHead {
     /// ([`Sequence::inject`](crate::decoder::Sequence::inject)).
     pub fn block(&self) -> Option<&BlockConfig> {
         self.config.dflash.as_ref()
+    }
+
+    /// What chooses among the candidates of a block's places, with the projection of the places' final states (`places × rank`);
+    /// `None` if it has no such part (DFlash 2). The states are those of a pass of `sequence`, of the head's decoder: on a GPU, pass
+    /// and projection are one submission. Fails if the states have another width.
+    pub fn select(&self, sequence: &mut Sequence, states: &States) -> Result<Option<(&Selector, Vec<f32>)>> {
+        let Rows::Blocks(dflash::Blocks { selector: Some(selector), .. }) = &self.rows else {
+            return Ok(None);
+        };
+        Ok(Some((selector, selector.project(&self.decoder, states, sequence.workspace())?)))
     }
 
     /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
@@ -248,7 +260,7 @@ impl DraftHead {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the matrices that make its input or context rows.
+    /// Bytes of what makes its input or context rows, and of its selector.
     pub fn projection_bytes(&self) -> usize {
         let rows = match &self.rows {
             Rows::Projected => self.decoder.projection_bytes(),

@@ -8,8 +8,10 @@ use super::{
     config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows},
     dflash::{BlockAttention, BlockConfig, usual_layers},
     eagle3::taps,
+    selector::SelectorConfig,
 };
 use crate::config::TextConfig;
+use specreel_tensor::convolution::ConvolutionShape;
 
 /// Its names among the architectures of a flat `config.json`. vLLM's registry maps all of them to one layer.
 const ARCHITECTURES: [&str; 5] = [
@@ -21,18 +23,18 @@ const ARCHITECTURES: [&str; 5] = [
 ];
 
 /// Heads of other kinds, by their architectures.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 6] = [
     ("EagleLlamaForCausalLM", "EAGLE"),
     ("EagleLlama4ForCausalLM", "EAGLE"),
     ("EagleMistralForCausalLM", "EAGLE"),
     ("PEagleDraftModel", "P-EAGLE"),
     ("PeagleLlamaForCausalLM", "P-EAGLE"),
-    ("DFlash2DraftModel", "DFlash 2"),
     ("DSparkDraftModel", "DSpark"),
 ];
 
-/// A DFlash head.
-const DFLASH: &str = "DFlashDraftModel";
+/// A DFlash head, and one with convolutions and a selector.
+const DFLASH: [&str; 2] = ["DFlashDraftModel", DFLASH2];
+const DFLASH2: &str = "DFlash2DraftModel";
 
 /// `speculators_model_type` of an EAGLE-3 head.
 const SPECULATORS: &str = "eagle3";
@@ -78,7 +80,7 @@ impl RawKind {
     }
 
     fn is_dflash(&self) -> bool {
-        self.speculators_model_type.is_none() && self.is_named(DFLASH)
+        self.speculators_model_type.is_none() && DFLASH.iter().any(|name| self.is_named(name))
     }
 
     fn other(&self) -> Option<&'static str> {
@@ -171,7 +173,7 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
     let raw: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let kind: RawKind = parse(&raw)?;
     if kind.is_dflash() {
-        return resolve_blocks(parse(&raw)?, parse(&raw)?);
+        return resolve_blocks(parse(&raw)?, parse(&raw)?, kind.is_named(DFLASH2));
     }
     let head: RawHead = parse(&raw)?;
     let (layer, norm_before_residual) = match kind.speculators_model_type.as_deref() {
@@ -269,12 +271,30 @@ struct RawBlock {
     output_multiplier: Option<f64>,
     final_logit_softcapping: Option<f64>,
     input_embedding_scale: Option<f64>,
+    conv_kernel_size: Option<usize>,
+    conv_group_size: Option<usize>,
+    selector_rank: Option<usize>,
+    selector_top_k: Option<usize>,
+}
+
+/// A pair of keys of DFlash 2, which an older head has neither of.
+fn pair(
+    (first, second): (&str, &str),
+    [a, b]: [Option<usize>; 2],
+    is_second: bool,
+) -> Result<Option<(usize, usize)>, String> {
+    match (a, b) {
+        (Some(a), Some(b)) => Ok(Some((a, b))),
+        (None, None) if !is_second => Ok(None),
+        (Some(_), None) => Err(format!("missing `{second}` under `dflash_config`")),
+        _ => Err(format!("missing `{first}` under `dflash_config`")),
+    }
 }
 
 /// Rows of a block where a description does not say it.
 const USUAL_BLOCK: usize = 16;
 
-fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, String> {
+fn resolve_blocks(layer: RawLayer, head: RawBlocks, is_second: bool) -> Result<DraftHeadConfig, String> {
     let rope = Rope::of(layer.rope_scaling.as_ref().or(layer.rope_parameters.as_ref()))?;
     let inside = head.dflash_config.as_ref();
     let scales = [inside, Some(&head.outside)].into_iter().flatten().flat_map(|keys| {
@@ -320,6 +340,10 @@ fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, S
     let named =
         inside.and_then(|keys| keys.target_layer_ids.clone()).or(head.outside.target_layer_ids.clone());
     let read = named.or_else(|| Some(usual_layers(head.num_target_layers?, count)));
+    let convolution = [block(|keys| keys.conv_kernel_size), block(|keys| keys.conv_group_size)];
+    let convolution = pair(("conv_kernel_size", "conv_group_size"), convolution, is_second)?;
+    let selector = [block(|keys| keys.selector_rank), block(|keys| keys.selector_top_k)];
+    let selector = pair(("selector_rank", "selector_top_k"), selector, is_second)?;
     let described = described(Recipe::Dflash, &layer, rope);
     let num_hidden_layers = head.num_target_layers.unwrap_or(0);
     Ok(DraftHeadConfig {
@@ -331,6 +355,8 @@ fn resolve_blocks(layer: RawLayer, head: RawBlocks) -> Result<DraftHeadConfig, S
             target_layer_ids: read
                 .ok_or("missing `target_layer_ids` under `dflash_config`, and `num_target_layers`")?,
             layers,
+            convolution: convolution.map(|(taps, group)| ConvolutionShape { taps, group }),
+            selector: selector.map(|(rank, candidates)| SelectorConfig { rank, candidates }),
         }),
         ..described
     })

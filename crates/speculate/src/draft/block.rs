@@ -1,4 +1,4 @@
-//! A draft head that drafts a block of tokens in one pass (DFlash).
+//! A draft head that drafts a block of tokens in one pass (DFlash), with DFlash 2's selector if it has one.
 
 use std::time::Instant;
 
@@ -7,8 +7,9 @@ use specreel_tensor::Result;
 use super::{DraftRequest, Form, Proposal, Proposer, choices};
 use choices::{Choices, add};
 use specreel_model::{
-    decoder::{LogitRow, Sequence, States},
-    draft_head::{BlockConfig, DraftHead},
+    decoder::{LogitNeeds, LogitRow, Sequence, States},
+    draft_head::{BlockConfig, DraftHead, DraftVocabulary, Selector},
+    grammar::Allowed,
 };
 
 /// Drafts with one pass over a block: the root, and a mask token for each draft.
@@ -24,7 +25,7 @@ pub struct BlockDrafter<'a> {
 }
 
 /// The rows of a block, each of which predicts one place. The places are predicted independently: what may follow a branch
-/// depends on its length, and with a grammar on what that allows.
+/// depends on its length, with a selector on its last token, and with a grammar on what that allows.
 struct Places<'r> {
     /// Taken once a place's choices are known for good.
     rows: Vec<Option<LogitRow<'r>>>,
@@ -32,6 +33,17 @@ struct Places<'r> {
     count: usize,
     /// The choices of each place, where no grammar restricts them.
     known: Vec<Option<Choices>>,
+    selected: Option<Selected<'r>>,
+}
+
+/// What a selector chooses among.
+struct Selected<'r> {
+    selector: &'r Selector,
+    root: u32,
+    /// The places' projected states, one after the other.
+    projected: Vec<f32>,
+    /// The candidates of each place with their logarithmic probabilities; empty until they are needed.
+    candidates: Vec<Vec<(u32, f32)>>,
 }
 
 impl<'a> BlockDrafter<'a> {
@@ -40,6 +52,31 @@ impl<'a> BlockDrafter<'a> {
     pub fn new(sequence: &'a mut Sequence, root: u32, head: &'a DraftHead) -> Option<Self> {
         let block = head.block()?;
         Some(Self { sequence, head, block, root, waiting: Vec::new() })
+    }
+}
+
+impl Selected<'_> {
+    /// The choices at a place after these drafts, from the place's row.
+    fn choices(
+        &mut self,
+        row: &LogitRow<'_>,
+        drafts: &[u32],
+        allowed: &Allowed,
+        request: &DraftRequest<'_>,
+        count: usize,
+    ) -> Result<Choices> {
+        let place = drafts.len();
+        let candidates = &mut self.candidates[place];
+        if candidates.is_empty() {
+            *candidates = row.top(self.selector.candidates());
+        }
+        let rank = self.projected.len() / self.candidates.len();
+        let projected = &self.projected[place * rank..][..rank];
+        let candidates = &self.candidates[place];
+        let before = drafts.last().copied().unwrap_or(self.root);
+        let scores = self.selector.scores(before, projected, candidates)?;
+        let ids = DraftVocabulary::of(candidates.iter().map(|(id, _)| *id).collect());
+        Choices::of(LogitRow::whole(&scores), allowed, place, request, count, Some(&ids))
     }
 }
 
@@ -62,6 +99,10 @@ impl Places<'_> {
         }
         let ids: Vec<u32> = branch.into_iter().map(|node| nodes[node].id).collect();
         let allowed = request.allowed(&ids)?;
+        if let Some(selected) = &mut self.selected {
+            let Some(Some(row)) = self.rows.get(place) else { return Ok(Choices::default()) };
+            return selected.choices(row, &ids, &allowed, request, self.count);
+        }
         if request.grammar.is_some() {
             let Some(Some(row)) = self.rows.get(place) else { return Ok(Choices::default()) };
             return Choices::of(LogitRow::whole(row.values()?), &allowed, place, request, self.count, None);
@@ -168,18 +209,35 @@ impl Proposer for BlockDrafter<'_> {
         }
         let runs = self.block.runs(self.sequence.len());
         let pass = self.sequence.feed_block(&self.block.ids(self.root), &runs)?;
-        let logits = self.sequence.logits(&pass.states.narrow(1, depth)?)?;
+        let states = pass.states.narrow(1, depth)?;
+        let projected = self.head.select(self.sequence, &states)?;
+        let logits = self.sequence.logits(&states)?;
         let count = match request.form {
             Form::Chain => request.ranks.max(1),
             Form::TwoBranch => 2,
             Form::Static(template) => template.nodes().iter().map(|(_, rank)| rank + 1).max().unwrap_or(1),
             Form::Dynamic { width, .. } => width,
         };
-        let needs = choices::needs(request, count, None);
+        let selected = projected.map(|(selector, projected)| Selected {
+            selector,
+            root: self.root,
+            projected,
+            candidates: vec![Vec::new(); depth],
+        });
+        let needs = match &selected {
+            None => choices::needs(request, count, None),
+            // All choices are among the candidates.
+            Some(selected) => LogitNeeds {
+                vocab: request.vocab,
+                whole: false,
+                top: selected.selector.candidates(),
+                ids: Vec::new(),
+            },
+        };
         logits.read(&needs, |rows| {
             let known = vec![None; rows.len()];
             let rows = rows.into_iter().map(Some).collect();
-            let mut places = Places { rows, request, count, known };
+            let mut places = Places { rows, request, count, known, selected };
             match request.form {
                 Form::Chain => places.chains(&mut proposal, 1),
                 Form::TwoBranch => places.chains(&mut proposal, 2),

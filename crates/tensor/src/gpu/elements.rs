@@ -3,7 +3,10 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::{Access, Buffer, GpuError, Result, Rows, Stream, attention::LINE, rows::filled};
-use crate::tower::Activation;
+use crate::{
+    convolution::{Convolution, ConvolutionShape, Side},
+    tower::Activation,
+};
 
 /// Values of a row of workgroups in a kernel over single values.
 const SPREAD: usize = 1 << 22;
@@ -182,6 +185,37 @@ pub fn gather(
     )?;
     let params: Four = [x.width() as u32, out.width() as u32, count as u32, 0];
     stream.dispatch(&kernel, &params, &[filled(x)?, index, filled(out)?], grid(count, out.width()))
+}
+
+/// `out` = one of a sublayer's [convolutions](crate::convolution) of `x`. Fails if there are not as many corrections as it needs.
+pub(crate) fn convolve(
+    stream: &mut Stream,
+    x: &Rows,
+    corrections: &Rows,
+    convolution: &Convolution<Buffer>,
+    side: Side,
+    out: &mut Rows,
+) -> Result<()> {
+    use Access::{Read, Write};
+    let gpu = stream.gpu().clone();
+    let Convolution { shape, width, shared } = convolution;
+    let ConvolutionShape { taps, group } = *shape;
+    let expected = [(x.rows(), *width), (x.rows(), shape.corrections(*width))];
+    let got = [x, corrections].map(|rows| (rows.rows(), rows.width()));
+    if got != expected {
+        return Err(GpuError::Invalid(format!("rows and corrections {got:?}, {expected:?} are expected")));
+    }
+    fits(shared, 2 * taps * width, "a convolution's taps")?;
+    let kernel = gpu.kernel(
+        "convolve",
+        &|| include_str!("shaders/convolve.wgsl").into(),
+        &[Read, Read, Read, Write],
+        &[],
+    )?;
+    let [first, own] = convolution.first(side);
+    let sizes = [*width, x.rows(), taps, group, first, own, corrections.width(), 0].map(|size| size as u32);
+    let out = out.reserve(&gpu, x.rows(), *width)?;
+    stream.dispatch(&kernel, &sizes, &[filled(x)?, filled(corrections)?, shared, out], grid(x.rows(), *width))
 }
 
 /// Four rows of `x` and their weights for each row of a picture: bilinear pooling.

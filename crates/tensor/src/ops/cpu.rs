@@ -14,6 +14,7 @@ use super::{HeadNorms, Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual};
 use crate::{
     KvType, LinearAttention, LinearWeights, Result, WeightType, Weights,
     attention::{AttentionShape, AttentionStats},
+    convolution::{Convolution, Side, convolve_row},
     cpu::{
         attention::{self, ProbedLayer},
         cache::Cache,
@@ -137,11 +138,9 @@ impl Ops for CpuOps {
     type Cache = Cache;
     type Work = CpuWork;
 
-    fn is_exact(&self) -> bool {
-        true
-    }
+    const COMPUTES_EXPERTS: bool = true;
 
-    fn computes_experts(&self) -> bool {
+    fn is_exact(&self) -> bool {
         true
     }
 
@@ -469,6 +468,21 @@ impl Ops for CpuOps {
     fn gate_by(&self, _: &mut CpuWork, gates: &Rows, x: Out<'_, Self>) -> Result<()> {
         kernels::gate(&gates.values, &mut x.rows.values);
         x.rows.quantize(x.next);
+        Ok(())
+    }
+
+    fn convolve(
+        &self,
+        _: &mut CpuWork,
+        x: &Rows,
+        corrections: &Rows,
+        convolution: &Convolution<Vec<f32>>,
+        side: Side,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        out.rows.fill(x.rows, convolution.width, out.next, &|row, to| {
+            convolve_row(convolution, side, &x.values, &corrections.values, row, to);
+        });
         Ok(())
     }
 

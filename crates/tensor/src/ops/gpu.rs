@@ -18,7 +18,8 @@ use super::{HeadNorms, Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual};
 use crate::{
     CheckpointError, KvType, LinearAttention, LinearWeights, Result, WeightType, Weights,
     attention::{AttentionShape, AttentionStats},
-    experts::{Experts, Routing},
+    convolution::{Convolution, Side},
+    experts::Experts,
     fused::FusedMatrix,
     gpu::{
         Buffer, Gpu, Matrix, Rows, Table,
@@ -81,6 +82,8 @@ impl Ops for GpuOps {
     type Cache = GpuCache;
     type Work = GpuWork;
 
+    const COMPUTES_EXPERTS: bool = true;
+
     fn is_exact(&self) -> bool {
         self.gpu.is_exact()
     }
@@ -113,38 +116,16 @@ impl Ops for GpuOps {
         Matrix::load(&self.gpu, list, checkpoint, self.dtype).map(Arc::new)
     }
 
-    fn experts(
-        &self,
-        routing: Routing,
-        router: &FusedMatrix,
-        mut pairs: Vec<[FusedMatrix; 2]>,
-        checkpoint: &dyn Weights,
-    ) -> Loaded<Experts<Arc<Matrix>>> {
-        let shared = pairs.split_off(routing.experts.min(pairs.len()));
-        let mut all = pairs.into_iter();
-        let Some(mut stacked) = all.next() else {
-            return Err(CheckpointError::tensor(router.name(), "no experts"));
+    fn arrange(pairs: Vec<[FusedMatrix; 2]>) -> Vec<[FusedMatrix; 2]> {
+        let stack = |mut all: [FusedMatrix; 2], pair: [FusedMatrix; 2]| {
+            all.iter_mut().zip(pair).for_each(|(to, from)| to.tensors.extend(from.tensors));
+            all
         };
-        for pair in all {
-            stacked.iter_mut().zip(pair).for_each(|(to, from)| to.tensors.extend(from.tensors));
-        }
-        let load = |[gate_up, down]: &[FusedMatrix; 2]| {
-            Ok([self.matrix(gate_up, checkpoint)?, self.matrix(down, checkpoint)?])
-        };
-        let layer = Experts {
-            routing,
-            router: self.matrix(router, checkpoint)?,
-            routed: vec![load(&stacked)?],
-            shared: shared.first().map(load).transpose()?,
-        };
-        match experts::problem(&layer) {
-            Some(problem) => Err(CheckpointError::tensor(stacked[0].name(), &problem)),
-            None => Ok(layer),
-        }
+        pairs.into_iter().reduce(stack).into_iter().collect()
     }
 
-    fn computes_experts(&self) -> bool {
-        true
+    fn experts_problem(layer: &Experts<Arc<Matrix>>) -> Option<String> {
+        experts::problem(layer)
     }
 
     fn tower_matrix(&self, list: &FusedMatrix, pad: bool, checkpoint: &dyn Weights) -> Loaded<Arc<Matrix>> {
@@ -466,6 +447,21 @@ impl Ops for GpuOps {
 
     fn gate_by(&self, work: &mut GpuWork, gates: &Rows, x: Out<'_, Self>) -> Result<()> {
         Ok(columns::gate(&mut work.stream(&self.gpu).lock(), gates, x.rows)?)
+    }
+
+    fn convolve(
+        &self,
+        work: &mut GpuWork,
+        x: &Rows,
+        corrections: &Rows,
+        convolution: &Convolution<Buffer>,
+        side: Side,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        let stream = work.stream(&self.gpu);
+        let stream = &mut stream.lock();
+        elements::convolve(stream, x, corrections, convolution, side, out.rows)?;
+        Ok(fit(stream, out.rows, out.next, &mut work.tower.spare)?)
     }
 
     fn add(&self, work: &mut GpuWork, x: &mut Rows, part: Part, add: &Rows) -> Result<()> {

@@ -25,6 +25,7 @@ use crate::{
     CheckpointError, LinearAttention, LinearWeights, Result, Weights,
     attention::{AttentionProbe, AttentionShape, AttentionStats, Mask},
     cache::DeviceCache,
+    convolution::{Convolution, Side},
     experts::{Experts, Routing},
     fused::FusedMatrix,
     logits::Logits,
@@ -186,6 +187,9 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
     /// What is kept between the operations of one sequence, and of the pass in progress.
     type Work: Default + Send;
 
+    /// True if layers of experts are computed.
+    const COMPUTES_EXPERTS: bool = false;
+
     /// True if a row's result has the same bits among any other rows.
     fn is_exact(&self) -> bool;
 
@@ -194,8 +198,8 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
         true
     }
 
-    /// A layer of experts, whose shared expert is the last of `pairs`, after those of the routing. Fails if it is not computed on
-    /// this device, and as [`Ops::matrix`].
+    /// A layer of experts, whose shared expert is the last of `pairs`, after those of the routing. Fails if the device does not
+    /// compute it, and as [`Ops::matrix`].
     fn experts(
         &self,
         routing: Routing,
@@ -207,17 +211,26 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
             Ok([self.matrix(gate_up, checkpoint)?, self.matrix(down, checkpoint)?])
         };
         let shared = pairs.split_off(routing.experts.min(pairs.len()));
-        Ok(Experts {
+        let layer = Experts {
             routing,
             router: self.matrix(router, checkpoint)?,
-            routed: pairs.iter().map(load).collect::<Loaded<_>>()?,
+            routed: Self::arrange(pairs).iter().map(load).collect::<Loaded<_>>()?,
             shared: shared.first().map(load).transpose()?,
-        })
+        };
+        match Self::experts_problem(&layer) {
+            Some(problem) => Err(CheckpointError::tensor(router.name(), &problem)),
+            None => Ok(layer),
+        }
     }
 
-    /// True if layers of experts are computed.
-    fn computes_experts(&self) -> bool {
-        false
+    /// The matrices of experts, as the device keeps them: one pair for each, or one for all, below each other.
+    fn arrange(pairs: Vec<[FusedMatrix; 2]>) -> Vec<[FusedMatrix; 2]> {
+        pairs
+    }
+
+    /// Why the device does not compute a layer of experts: `None` if it does.
+    fn experts_problem(_: &Experts<Self::Matrix>) -> Option<String> {
+        None
     }
 
     /// Rows of a prefill pass, which fill the device.
@@ -442,6 +455,18 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
 
     /// `x ← sigmoid(gates) ∘ x`.
     fn gate_by(&self, work: &mut Self::Work, gates: &Self::Rows, x: Out<'_, Self>) -> Result<()>;
+
+    /// `out` = one of a sublayer's two [convolutions](crate::convolution) of the rows of a block, `corrections` being those of
+    /// the same rows (`rows × 2 · taps · width / group`).
+    fn convolve(
+        &self,
+        work: &mut Self::Work,
+        x: &Self::Rows,
+        corrections: &Self::Rows,
+        convolution: &Convolution<Self::Vector>,
+        side: Side,
+        out: Out<'_, Self>,
+    ) -> Result<()>;
 
     /// A part of `x` `+= add`.
     fn add(&self, work: &mut Self::Work, x: &mut Self::Rows, part: Part, add: &Self::Rows) -> Result<()>;

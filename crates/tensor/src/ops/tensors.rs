@@ -25,6 +25,7 @@ use crate::{
         mixing::{self, TensorLinear},
         recurrent::Recurrent,
     },
+    convolution::{Convolution, Side},
     fused::FusedMatrix,
     logits::Logits,
     recurrent::RecurrentPass,
@@ -420,6 +421,34 @@ impl Ops for TensorOps {
 
     fn gate_by(&self, _: &mut TensorWork, gates: &Rows, Out { rows: x, .. }: Out<'_, Self>) -> Result<()> {
         x.0 = Some((x.get()? * ops::sigmoid(gates.get()?)?)?);
+        Ok(())
+    }
+
+    fn convolve(
+        &self,
+        _: &mut TensorWork,
+        x: &Rows,
+        corrections: &Rows,
+        convolution: &Convolution<Tensor>,
+        side: Side,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        let ([first, own], taps) = (convolution.first(side), convolution.shape.taps);
+        let (x, corrections) = (x.get()?, corrections.get()?);
+        let ((rows, width), groups) = (x.dims2()?, convolution.width / convolution.shape.group);
+        let shared = convolution.shared.narrow(0, first, taps * width)?.reshape((taps, groups, ()))?;
+        let mut sum: Option<Tensor> = None;
+        for tap in 0..taps.min(rows) {
+            let corrections = corrections.narrow(1, own + tap * groups, groups)?.unsqueeze(2)?;
+            let kernel = corrections.broadcast_add(&shared.get(tap)?)?.reshape((rows, width))?;
+            let shifted = x.narrow(0, 0, rows - tap)?.pad_with_zeros(0, tap, 0)?;
+            let mixed = (kernel * shifted)?;
+            sum = Some(match sum {
+                None => mixed,
+                Some(sum) => (sum + mixed)?,
+            });
+        }
+        out.rows.0 = sum;
         Ok(())
     }
 

@@ -96,7 +96,12 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
             let read: Vec<String> = own.target_layer_ids.iter().map(usize::to_string).collect();
             let (layers, read) = (own.layers.len(), read.join(", "));
             let drafts = own.most_drafts();
-            format!("{drafts} tokens in one pass of {layers} layers, from states after layers {read} (0 = the first)")
+            let chosen = own.selector.map_or_else(String::new, |selector| {
+                format!("; a selector chooses among {} candidates of each place", selector.candidates)
+            });
+            format!(
+                "{drafts} tokens in one pass of {layers} layers, from states after layers {read} (0 = the first){chosen}"
+            )
         });
         let mut rows = Vec::from(rows);
         if let Some(block) = block {

@@ -77,7 +77,11 @@ fn what_the_head_does_not_compute_is_refused() {
         ),
         (r#""hidden_size": 3584,"#, "", "hidden_size"),
         ("LlamaForCausalLMEagle3", "EagleLlamaForCausalLM", "a draft head of EAGLE,"),
-        ("LlamaForCausalLMEagle3", "DFlash2DraftModel", "a draft head of DFlash 2,"),
+        (
+            "LlamaForCausalLMEagle3",
+            "DSparkDraftModel",
+            "a draft head of DSpark, expected one of EAGLE-3 or DFlash",
+        ),
     ] {
         let problem = changed(from, to).unwrap_err();
         assert!(problem.contains(words), "{problem}");
@@ -181,13 +185,24 @@ fn dflash_heads_are_read() {
         (r#""rope_scaling": null"#, r#""rope_scaling": {"rope_type": "yarn"}"#, "yarn"),
         (r#""attention_bias": false"#, r#""attention_bias": true"#, "attention_bias"),
         (r#""mask_token_id""#, r#""output_multiplier": 0.5, "mask_token_id""#, "`output_multiplier` is 0.5"),
-        (
-            "DFlashDraftModel",
-            "DFlash2DraftModel",
-            "a draft head of DFlash 2, expected one of EAGLE-3 or DFlash",
-        ),
+        ("DFlashDraftModel", "DFlash2DraftModel", "missing `conv_kernel_size`"),
+        (r#""mask_token_id""#, r#""conv_kernel_size": 2, "mask_token_id""#, "missing `conv_group_size`"),
+        (r#""mask_token_id""#, r#""selector_top_k": 16, "mask_token_id""#, "missing `selector_rank`"),
     ] {
         let problem = changed(from, to).unwrap_err();
         assert!(problem.contains(words), "{problem}");
     }
+}
+
+/// The keys of the head for Qwen3.8 27B that an older head has not.
+#[test]
+fn dflash_2_heads_are_read() {
+    let keys = r#"{"conv_kernel_size": 2, "conv_group_size": 16, "selector_rank": 256, "selector_top_k": 16, "mask_token_id""#;
+    let second = DFLASH_FILE.replace("DFlashDraftModel", "DFlash2DraftModel");
+    let text = second.replace(r#"{"mask_token_id""#, keys);
+    assert!(is_published(&text));
+    let own = read(&text).unwrap().dflash.unwrap();
+    assert_eq!(own.convolution, Some(ConvolutionShape { taps: 2, group: 16 }));
+    assert_eq!(own.selector, Some(SelectorConfig { rank: 256, candidates: 16 }));
+    assert_eq!(read(DFLASH_FILE).unwrap().dflash.unwrap().selector, None);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    convolution::convolve_row,
     cpu::kernels::activations::tests::erf,
     gpu::{
         Gpu,
@@ -189,4 +190,35 @@ fn rows_that_do_not_fit_are_refused() {
     assert!(add(&mut stream, &mut x, Addend::Repeated(&short, 1)).is_err());
     assert!(gather(&mut stream, &x, &short, 6, 6, &mut Rows::default()).is_err());
     assert!(activate(&mut stream, Activation::QuickGelu, &mut Rows::default()).is_err());
+}
+
+#[test]
+fn rows_of_a_block_are_convolved_as_on_the_cpu() {
+    let Some(gpu) = gpu_or_skip() else { return };
+    for (rows, width, taps, group) in [(1, 8, 2, 4), (8, 320, 2, 16), (5, 96, 3, 1), (16, 40, 1, 40)] {
+        let shape = ConvolutionShape { taps, group };
+        let shared = noise(1, 2 * taps * width);
+        let (x, corrections) = (noise(2, rows * width), noise(3, rows * shape.corrections(width)));
+        let [rows_x, rows_c] = [(&x, width), (&corrections, shape.corrections(width))]
+            .map(|(values, width)| Rows::upload(&gpu, values, width).unwrap());
+        let on_gpu = Convolution { shape, width, shared: upload(&gpu, &shared) };
+        let on_cpu = Convolution { shape, width, shared };
+        for side in [Side::Before, Side::After] {
+            let (mut stream, mut out) = (gpu.stream(), Rows::default());
+            convolve(&mut stream, &rows_x, &rows_c, &on_gpu, side, &mut out).unwrap();
+            stream.submit().unwrap();
+            let mut want = vec![0f32; rows * width];
+            for (row, want) in want.chunks_exact_mut(width).enumerate() {
+                convolve_row(&on_cpu, side, &x, &corrections, row, want);
+            }
+            close(
+                &read(&gpu, &out),
+                &wide(&want),
+                &format!("{rows} x {width}, {taps} taps, {group}, {side:?}"),
+            );
+        }
+        let few = Rows::upload(&gpu, &corrections[1..], shape.corrections(width)).unwrap();
+        let mut out = Rows::default();
+        convolve(&mut gpu.stream(), &rows_x, &few, &on_gpu, Side::Before, &mut out).unwrap_err();
+    }
 }
