@@ -5,6 +5,11 @@ use super::{
     load::Outputs,
     v::{self, Floats, Ints},
 };
+#[cfg(target_arch = "aarch64")]
+use super::{
+    neon::{Sdot, Widening},
+    one_row::{self, OneRow, wide},
+};
 use crate::quant::{
     BlockType, IQ4, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1,
     Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0, Unpacked,
@@ -44,6 +49,10 @@ impl Group {
 
 /// A block type that is arranged for products.
 pub trait Arranged: BlockType {
+    /// Kernels for one row that arrange nothing: with dot products, and with widening products.
+    #[cfg(target_arch = "aarch64")]
+    const ONE_ROW: Option<[OneRow; 2]> = None;
+
     /// Arrange `count` blocks (at most 256 values) of each output, from byte `at` of its row on, in `group`, with
     /// [`v::OFFSET`] if they are signed. By default a block of 256 values is unpacked by [`BlockType::unpack`].
     ///
@@ -124,6 +133,9 @@ unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut Group) {
 }
 
 impl Arranged for Q4K {
+    #[cfg(target_arch = "aarch64")]
+    const ONE_ROW: Option<[OneRow; 2]> = Some([wide::<Self, Sdot>, wide::<Self, Widening>]);
+
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -142,6 +154,9 @@ impl Arranged for Q4K {
 }
 
 impl Arranged for Q5K {
+    #[cfg(target_arch = "aarch64")]
+    const ONE_ROW: Option<[OneRow; 2]> = Some([wide::<Self, Sdot>, wide::<Self, Widening>]);
+
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -162,6 +177,9 @@ impl Arranged for Q5K {
 }
 
 impl Arranged for Q6K {
+    #[cfg(target_arch = "aarch64")]
+    const ONE_ROW: Option<[OneRow; 2]> = Some([wide::<Self, Sdot>, wide::<Self, Widening>]);
+
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
@@ -260,8 +278,13 @@ fn looked_up(table: [i8; 16], nibbles: Ints) -> Ints {
 }
 
 macro_rules! narrow {
-    ($($name:ident),+) => {
+    ($($name:ident $(in one row: $one_row:expr)?),+) => {
         $(impl Arranged for $name {
+            $(
+                #[cfg(target_arch = "aarch64")]
+                const ONE_ROW: Option<[OneRow; 2]> = Some($one_row);
+            )?
+
             #[inline]
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
             unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
@@ -271,7 +294,13 @@ macro_rules! narrow {
         })+
     };
 }
-narrow!(Q4_0, Q4_1, Q5_0, Q5_1, Iq4Nl);
+narrow!(
+    Q4_0 in one row: [one_row::narrow::<Self, Sdot>, one_row::narrow::<Self, Widening>],
+    Q4_1 in one row: [one_row::narrow::<Self, Sdot>, one_row::narrow::<Self, Widening>],
+    Q5_0,
+    Q5_1,
+    Iq4Nl
+);
 
 impl Arranged for Mxfp4 {
     #[inline]

@@ -8,6 +8,8 @@ mod blocks;
 mod load;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(target_arch = "aarch64")]
+mod one_row;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -79,6 +81,11 @@ macro_rules! implementations {
             x: BlockRows<'_>,
             y: &DisjointSliceMut<'_>,
         ) {
+            #[cfg(target_arch = "aarch64")]
+            if let (1, Some(kernel)) = (product.rows, int8.one_row::<K>()) {
+                // SAFETY: as the caller guarantees.
+                return unsafe { kernel(product, w, x, y) };
+            }
             // SAFETY: as the caller guarantees.
             unsafe {
                 match int8 {

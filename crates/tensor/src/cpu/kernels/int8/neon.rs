@@ -11,6 +11,7 @@ use std::{
 use super::{
     Arranged, BlockRows, DisjointSliceMut, Keys8, Panels, Product, Queries8, Rows8, implementations,
     int8_kernels,
+    one_row::{Dot, OneRow},
     v::{self, Ints},
 };
 
@@ -63,6 +64,47 @@ unsafe fn smmla(mut sum: int32x4_t, w: int32x4_t, x: int32x4_t) -> int32x4_t {
         );
     }
     sum
+}
+
+/// `sdot` of vectors.
+pub struct Sdot;
+
+impl Dot for Sdot {
+    #[inline(always)]
+    unsafe fn dot(mut sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: the caller's; the instruction only computes.
+        unsafe {
+            asm!(
+                ".arch_extension dotprod",
+                "sdot {sum:v}.4s, {w:v}.16b, {x:v}.16b",
+                sum = inout(vreg) sum, w = in(vreg) w, x = in(vreg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        sum
+    }
+}
+
+/// As [`Sdot`], on any processor.
+pub struct Widening;
+
+impl Dot for Widening {
+    #[inline(always)]
+    unsafe fn dot(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: NEON is part of the target.
+        unsafe {
+            let products = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+            vpadalq_s16(vpadalq_s16(sum, products), vmull_high_s8(w, x))
+        }
+    }
+}
+
+impl Int8 {
+    /// The kernel for one row of a type, if it has one of its own.
+    pub(super) fn one_row<K: Arranged>(self) -> Option<OneRow> {
+        let [dot_product, widening] = K::ONE_ROW?;
+        Some(if self == Self::Neon { widening } else { dot_product })
+    }
 }
 
 /// Defines `dots`, see [`implementations`].

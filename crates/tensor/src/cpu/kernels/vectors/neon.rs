@@ -183,10 +183,16 @@ pub unsafe fn load_halves(low: *const u8, high: *const u8) -> Ints {
 /// SAFETY: eight half-precision floats can be read.
 #[inline(always)]
 pub unsafe fn load_f16(at: *const u16) -> Floats {
+    // SAFETY: as the caller guarantees.
+    widen_f16(unsafe { vld1q_u16(at) })
+}
+
+/// Half-precision floats.
+#[inline(always)]
+pub fn widen_f16(bits: uint16x8_t) -> Floats {
     let (low, high): (float32x4_t, float32x4_t);
-    // SAFETY: as the caller guarantees; the conversion is part of NEON.
+    // SAFETY: the conversion is part of NEON.
     unsafe {
-        let bits = vld1q_u16(at);
         asm!(
             "fcvtl2 {high:v}.4s, {bits:v}.8h", "fcvtl {low:v}.4s, {bits:v}.4h",
             high = out(vreg) high, low = lateout(vreg) low, bits = in(vreg) bits,
