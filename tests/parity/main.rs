@@ -44,7 +44,7 @@ const NEWER: [&str; 8] = [
     "minicpmv4_6_4x",
 ];
 
-/// Mixtures of experts, which only the CPU computes: of Qwen3-VL and Qwen3.5, with fused experts and split ones.
+/// Mixtures of experts: of Qwen3-VL and Qwen3.5, with fused experts and split ones.
 const EXPERTS: [&str; 4] = ["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_5_moe", "qwen3_5_moe_untied"];
 
 const CHECKPOINTS: [&str; 5] =

@@ -69,6 +69,7 @@ pub mod weights;
 
 pub use self::{
     accelerators::{Accelerator, accelerators},
+    cpu::table::Table as HostTable,
     device::{ComputeDevice, DeviceChoice},
     error::{CheckpointError, Error, Result, gpu::GpuError},
     gpu::Gpu,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::DraftHeadConfig;
 use crate::decoder::{Decoder, Matrix, States, Workspace};
 use specreel_checkpoint::Checkpoint;
-use specreel_tensor::{CheckpointError, Importance, Result, Weights, cpu::table::Table, fused::FusedMatrix};
+use specreel_tensor::{CheckpointError, HostTable, Importance, Result, fused::FusedMatrix};
 
 /// Most candidates of a place.
 const MOST_CANDIDATES: usize = 256;
@@ -43,8 +43,8 @@ impl SelectorConfig {
 /// A selector's weights. The codebooks, of which a few rows are read, are in host memory.
 pub struct Selector {
     config: SelectorConfig,
-    predecessors: Table,
-    successors: Table,
+    predecessors: HostTable,
+    successors: HostTable,
     projection: Matrix,
 }
 
@@ -56,10 +56,8 @@ impl Selector {
         decoder: &Decoder,
     ) -> std::result::Result<Self, CheckpointError> {
         let (vocab, rank) = (head.target.vocab_size, config.rank);
-        let codebook = |name: &str| {
-            let (values, _) = checkpoint.native(&format!("candidate_selector.{name}"), [vocab, rank])?;
-            Ok(Table::new(values, rank))
-        };
+        let codebook =
+            |name: &str| HostTable::load(&format!("candidate_selector.{name}"), [vocab, rank], checkpoint);
         let projection = FusedMatrix {
             tensors: vec![("candidate_selector.hidden_projection".into(), rank)],
             inputs: decoder.width(),
@@ -94,7 +92,7 @@ impl Selector {
     /// [`project`](Self::project). Fails if an id is outside of the codebooks.
     pub fn scores(&self, before: u32, projected: &[f32], candidates: &[(u32, f32)]) -> Result<Vec<f32>> {
         let rank = self.config.rank;
-        let row = |table: &Table, id: u32, row: &mut Vec<f32>| {
+        let row = |table: &HostTable, id: u32, row: &mut Vec<f32>| {
             row.clear();
             match table.row(id, row) {
                 true => Ok(()),

@@ -7,7 +7,7 @@ use super::{
     linear::Weight,
 };
 use crate::{
-    TensorType,
+    CheckpointError, TensorType, Weights,
     store::{FileMap, Store},
 };
 
@@ -125,6 +125,16 @@ impl Values {
 }
 
 impl Table {
+    /// The tensor `name`, `rows × width`, in the checkpoint's type.
+    pub fn load(
+        name: &str,
+        [rows, width]: [usize; 2],
+        checkpoint: &dyn Weights,
+    ) -> Result<Self, CheckpointError> {
+        let (values, _) = checkpoint.native(name, [rows, width])?;
+        Ok(Self::new(values, width))
+    }
+
     /// A table with rows of `width` values.
     pub fn new(values: Values, width: usize) -> Self {
         Self { values, width }
