@@ -45,46 +45,78 @@ fn quantile(values: impl Iterator<Item = f64>) -> Option<f64> {
 
 /// Number of latest passes that a line goes through.
 const PASSES: usize = 24;
+/// A line through more passes than this changes little with each: it is fitted after one of [`REFIT`] passes. A fit takes
+/// microseconds, which counts between the passes of a small model.
+const FEW: usize = 12;
+const REFIT: usize = 4;
 
-/// The latest times of target passes, with their numbers of rows.
+/// The latest times of target passes, with their numbers of rows, and a line through them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PassTimes(VecDeque<(f64, f64)>);
+pub(super) struct PassTimes {
+    latest: VecDeque<(f64, f64)>,
+    line: Option<(f64, f64)>,
+    /// Passes since the line was fitted.
+    since: usize,
+}
 
 impl PassTimes {
     /// Invalid times are ignored.
     pub(super) fn push(&mut self, rows: usize, ms: f64) {
-        push_valid(&mut self.0, PASSES, (rows as f64, ms), ms);
+        push_valid(&mut self.latest, PASSES, (rows as f64, ms), ms);
+        self.since += 1;
+        if self.latest.len() <= FEW || self.since >= REFIT {
+            (self.line, self.since) = (fit(self.latest.make_contiguous()), 0);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.latest.len()
     }
 
-    /// Time of the first row, and of each further one: the line below which a tenth of the passes are (quantile regression,
-    /// Koenker and Bassett 1978). The best one goes through two of the passes, so all such lines are tried. Neither value is below
+    /// True if a line through them says what a further row takes.
+    pub(super) fn tell_further(&self) -> bool {
+        let rows = || self.latest.iter().map(|pass| pass.0);
+        self.len() >= FEW && rows().any(|some| Some(some) != rows().next())
+    }
+
+    /// Time of the first row, and of each further one: the line below which a tenth of the passes are. Neither value is below
     /// a hundredth of the usual row. `None` without a pass.
     pub(super) fn line(&self) -> Option<(f64, f64)> {
-        let passes = &self.0;
-        let usual = quantile(passes.iter().map(|pass| pass.1))?;
-        let rows = passes.iter().map(|pass| pass.0).sum::<f64>() / passes.len() as f64;
-        let least = 0.01 * usual / rows.max(1.0);
-        let through = |pass: &(f64, f64), slope: f64| (pass.1 - slope * (pass.0 - 1.0), slope);
-        if passes.iter().all(|pass| pass.0 == passes[0].0) {
-            // Passes of one number of rows: a further row is taken to cost a quarter of the usual one.
-            let (first, slope) = through(&(rows, usual), 0.25 * usual / rows);
-            return Some((first.max(least), slope.max(least)));
-        }
-        let pairs = (0..passes.len()).flat_map(|a| (0..a).map(move |b| (&passes[a], &passes[b])));
-        let steep = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| through(a, (b.1 - a.1) / (b.0 - a.0)));
-        let flat = passes.iter().map(|pass| through(pass, least));
-        let loss = |(first, slope): &(f64, f64)| -> f64 {
-            let weigh = |off: f64| if off > 0.0 { QUANTILE * off } else { (QUANTILE - 1.0) * off };
-            passes.iter().map(|(rows, ms)| weigh(ms - first - slope * (rows - 1.0))).sum()
-        };
-        let lines = steep.filter(|line| line.1 >= least).chain(flat);
-        let (_, (first, slope)) = lines.map(|line| (loss(&line), line)).min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((first.max(least), slope))
+        self.line
     }
+}
+
+/// The line below which a tenth of the passes are, by rows and time (quantile regression, Koenker and Bassett 1978).
+///
+/// The best one goes through two of the passes, with at most a tenth of them below: in each number of rows, only the shortest
+/// passes are tried. It is fitted between the steps of a generation, so it must take next to nothing.
+fn fit(passes: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let usual = quantile(passes.iter().map(|pass| pass.1))?;
+    let rows = passes.iter().map(|pass| pass.0).sum::<f64>() / passes.len() as f64;
+    let least = 0.01 * usual / rows.max(1.0);
+    let through = |pass: &(f64, f64), slope: f64| (pass.1 - slope * (pass.0 - 1.0), slope);
+    if passes.iter().all(|pass| pass.0 == passes[0].0) {
+        // Passes of one number of rows: a further row is taken to cost a quarter of the usual one.
+        let (first, slope) = through(&(rows, usual), 0.25 * usual / rows);
+        return Some((first.max(least), slope.max(least)));
+    }
+    let mut sorted = passes.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let below = (QUANTILE * sorted.len() as f64) as usize;
+    let is_short = |at: &usize| *at <= below || sorted[at - below - 1].0 != sorted[*at].0;
+    let short: Vec<(f64, f64)> = (0..sorted.len()).filter(is_short).map(|at| sorted[at]).collect();
+    let short = &short[..];
+    let pairs = (0..short.len()).flat_map(|a| (0..a).map(move |b| (&short[a], &short[b])));
+    let steep = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| through(a, (b.1 - a.1) / (b.0 - a.0)));
+    let flat = short.iter().map(|pass| through(pass, least));
+    // Without a branch: which side of a line a pass is on cannot be predicted.
+    let weigh = |off: f64| (QUANTILE * off).max((QUANTILE - 1.0) * off);
+    let loss = |(first, slope): &(f64, f64)| -> f64 {
+        passes.iter().map(|(rows, ms)| weigh(ms - first - slope * (rows - 1.0))).sum()
+    };
+    let lines = steep.filter(|line| line.1 >= least).chain(flat);
+    let (_, (first, slope)) = lines.map(|line| (loss(&line), line)).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((first.max(least), slope))
 }
 
 /// The chance that a draft passes once those before it have: what was expected, and what was seen lately.
@@ -185,5 +217,73 @@ impl LaterChances {
             left -= *chance;
         }
         chances
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    use super::*;
+
+    /// The loss of a line, and that of the best one through any two of the passes.
+    fn losses(passes: &[(f64, f64)], line: (f64, f64)) -> (f64, f64) {
+        let loss = |first: f64, slope: f64| -> f64 {
+            let off = |pass: &(f64, f64)| pass.1 - first - slope * (pass.0 - 1.0);
+            passes.iter().map(off).map(|off| (QUANTILE * off).max((QUANTILE - 1.0) * off)).sum()
+        };
+        let pairs = passes.iter().flat_map(|a| passes.iter().map(move |b| (a, b)));
+        let through = |(a, b): (&(f64, f64), &(f64, f64))| {
+            let slope = (b.1 - a.1) / (b.0 - a.0);
+            (a.1 - slope * (a.0 - 1.0), slope)
+        };
+        let lines = pairs.filter(|(a, b)| a.0 != b.0).map(through).filter(|line| line.1 > 0.0);
+        let best = lines.map(|(first, slope)| loss(first, slope)).fold(f64::INFINITY, f64::min);
+        (loss(line.0, line.1), best)
+    }
+
+    #[test]
+    fn only_short_passes_are_tried_and_none_is_missed() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        for n in 2..=PASSES {
+            for _ in 0..40 {
+                let mut passes = Vec::new();
+                for _ in 0..n {
+                    let rows = f64::from(rng.random_range(1..6u32));
+                    let late = if rng.random_bool(0.3) { rng.random_range(0.0..4.0) } else { 0.0 };
+                    passes.push((rows, 0.2 + 0.07 * (rows - 1.0) + rng.random_range(0.0..0.02) + late));
+                }
+                let line = fit(&passes).unwrap();
+                // A line whose first row would take next to nothing is moved up.
+                if passes.iter().any(|pass| pass.0 != passes[0].0) && line.0 > 0.1 {
+                    let (loss, best) = losses(&passes, line);
+                    assert!(loss <= best + 1e-9, "{loss} and {best}: {passes:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_through_many_passes_follows_them_after_some() {
+        let mut times = PassTimes::default();
+        assert!(times.line().is_none() && !times.tell_further());
+        for at in 0..PASSES {
+            times.push(1 + at % 4, 1.0 + 0.1 * (at % 4) as f64);
+            assert_eq!(times.tell_further(), at + 1 >= FEW);
+        }
+        let near = |times: &PassTimes, first: f64, more: f64| {
+            let line = times.line().unwrap();
+            assert!((line.0 - first).abs() < 1e-9 && (line.1 - more).abs() < 1e-9, "{line:?}");
+        };
+        near(&times, 1.0, 0.1);
+        // Faster from now on.
+        for at in 0..PASSES + REFIT {
+            times.push(1 + at % 4, 0.5 + 0.2 * (at % 4) as f64);
+        }
+        near(&times, 0.5, 0.2);
+        let mut alike = PassTimes::default();
+        (0..PASSES).for_each(|_| alike.push(5, 1.0));
+        assert!(alike.line().is_some() && !alike.tell_further());
     }
 }

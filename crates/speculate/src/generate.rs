@@ -37,6 +37,7 @@ pub fn generate<'a>(
     Ok(Finished {
         reason: session.finished(),
         relevance_ms: session.relevance_ms,
+        further: session.further(),
         drafters: session.into_drafted(),
         tally: None,
         forced: 0,

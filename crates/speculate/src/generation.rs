@@ -183,6 +183,8 @@ pub struct Finished {
     pub reason: Option<StopReason>,
     /// Time spent on visual relevance, in milliseconds.
     pub relevance_ms: f64,
+    /// Time of a further row of the target's pass relative to one alone, if an automatic length has measured it.
+    pub further: Option<f64>,
     /// What the drafter did, and each of those that might have taken over.
     pub drafters: Vec<Drafted>,
     /// Counts of the parallel schedule.

@@ -314,6 +314,7 @@ pub(super) fn generate(
     Ok(Finished {
         reason: machine.finished(),
         relevance_ms: 0.0,
+        further: None,
         drafters: vec![Drafted { row_ms: drafter_row_ms, ..Drafted::default() }],
         tally: Some(machine.tally().clone()),
         forced: drafter.forced,

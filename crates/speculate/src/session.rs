@@ -71,7 +71,9 @@ impl<'a> Session<'a> {
         let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));
         let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
             .then(|| {
-                AutoDraft::new(config.row_ms, further_row(inputs.target.decoder()), config.chosen.is_some())
+                let further = config.chosen.map(|chosen| chosen.further);
+                let further = further.unwrap_or_else(|| further_row(inputs.target.decoder()));
+                AutoDraft::new(config.row_ms, further, config.chosen.is_some())
             })
             .map(|auto| auto.with(config.chosen.map(|chosen| chosen.cost.after_front()), at_once))
             .map(|auto| {
@@ -114,6 +116,11 @@ impl<'a> Session<'a> {
         self.text.finished
     }
 
+    /// Time of a further row of the target's pass relative to one alone, if that was measured.
+    pub fn further(&self) -> Option<f64> {
+        self.auto.as_ref().and_then(AutoDraft::further)
+    }
+
     /// What each drafter did, the method's own first.
     pub fn into_drafted(self) -> Vec<Drafted> {
         self.drafters.into_done()
@@ -139,7 +146,7 @@ impl<'a> Session<'a> {
         let base = self.target.len();
         let pass = self.feed(tree)?;
         let logits = self.target.logits(&pass.states)?;
-        let verify_ms = ms(started.elapsed()) - draft_ms;
+        let fed_ms = ms(started.elapsed()) - draft_ms;
         // Log-probabilities are requested by inspectors, which also show the most similar visual tokens.
         let nearest_visual = match self.config.logprobs {
             0 => Vec::new(),
@@ -147,7 +154,10 @@ impl<'a> Session<'a> {
         };
         let allowed = self.allowed(tree)?;
         let forced = verify::forced(tree, &allowed);
-        let (tokens, path) = self.judge(&proposal, &pass, &logits, &nearest_visual, (&allowed, &forced))?;
+        let (tokens, path, read_ms) =
+            self.judge(&proposal, &pass, &logits, &nearest_visual, (&allowed, &forced))?;
+        // An accelerator may only have begun the pass: it ends when its logits are there.
+        let verify_ms = fed_ms + read_ms;
         let places = tokens.last().map(|last| places(&proposal, &path, last.id)).unwrap_or_default();
         self.commit(base, &proposal, &path, &tokens, (&pass, &places))?;
         let tokens = self.text.emit(tokens, self.config.ends);
@@ -185,7 +195,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The tokens that the step emits, and the accepted nodes.
+    /// The tokens that the step emits, the accepted nodes, and the time until the logits were there, in milliseconds.
     fn judge(
         &mut self,
         proposal: &Proposal,
@@ -193,7 +203,7 @@ impl<'a> Session<'a> {
         logits: &Logits,
         nearest_visual: &Nearest,
         (allowed, forced): (&[Allowed], &[usize]),
-    ) -> Result<(Vec<Token>, Vec<usize>)> {
+    ) -> Result<(Vec<Token>, Vec<usize>, f64)> {
         let tree = &proposal.tree;
         let relevance = match self.needs.relevance {
             Some(needs) if !tree.is_empty() => {
@@ -206,7 +216,9 @@ impl<'a> Session<'a> {
         };
         let peaks = pass.attention.as_ref().map(|stats| &stats.peaks);
         let needs = logit_needs(&self.config, &self.needs, tree);
+        let (started, mut read_ms) = (Instant::now(), 0.0);
         let (tokens, path) = logits.read(&needs, |rows| {
+            read_ms = ms(started.elapsed());
             let (config, position) = (&self.config, self.text.emitted);
             let rows = verify::restrict(rows, allowed)?;
             let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
@@ -220,7 +232,7 @@ impl<'a> Session<'a> {
             let last = path.last().map_or(0, |node| node + 1);
             gate.note(peaks.get(last).copied());
         }
-        Ok((tokens, path))
+        Ok((tokens, path, read_ms))
     }
 
     /// Time a pass of the target over the root alone, as autoregressive decoding would make here, in milliseconds.
@@ -234,6 +246,7 @@ impl<'a> Session<'a> {
         let plain_ms = ms(started.elapsed());
         self.target.truncate(base);
         self.plain.add_pass(plain_ms);
+        self.auto.iter_mut().for_each(|auto| auto.note_alone(plain_ms));
         Ok(plain_ms)
     }
 

@@ -324,6 +324,9 @@ impl Runner<'_> {
                 };
                 choice::learn_drafting(&mut rates, method, self.models, drafted, tokens);
             }
+            if let Some(further) = finished.further {
+                choice::learn_further(&mut rates, self.models, further);
+            }
             if reason == StopReason::Eos {
                 choice::learn_length(&mut rates, self.models, stats.emitted);
             }

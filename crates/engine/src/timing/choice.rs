@@ -161,6 +161,7 @@ impl Question<'_> {
                 |rank| Some(rates.get(&key(&later_choice(rank, share), drafter, self.models)?)?.0.products);
             std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
         };
+        let further = further(rates, self.models);
         let all = self.contexts(drafter).into_iter().map(|(share, context)| {
             let chance = match drafter {
                 Drafter::None {} => 0.0,
@@ -170,16 +171,15 @@ impl Question<'_> {
             let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
             let cost = DraftCost { front_ms, row_ms, chance, later: later(share) };
             let text_tokens = text_tokens(rates, self.models);
-            Contender { drafter: drafter.clone(), context, cost, text_tokens }
+            Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
         });
         all.collect()
     }
 
     fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
         let tokens = tokens_left(text_tokens(rates, self.models), self.max_new_tokens, 0);
-        let further = further_row(self.models.target.decoder());
         let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
-            let ms = contender.cost.expected_ms(tokens, speeds.target_ms, further);
+            let ms = contender.cost.expected_ms(tokens, speeds.target_ms, contender.further);
             Candidate { contender, ms }
         });
         timed.min_by(|a, b| a.ms.total_cmp(&b.ms))
@@ -252,6 +252,23 @@ fn text_tokens(rates: &Rates, models: &Models) -> usize {
 pub(crate) fn learn_length(rates: &mut Rates, models: &Models, tokens: u64) {
     let tokens = tokens.max(1) as f64;
     rates.learn(&length_key(models), Rate { products: tokens, attention: tokens });
+}
+
+/// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
+fn further(rates: &Rates, models: &Models) -> f64 {
+    rates
+        .get(&further_key(models))
+        .map_or_else(|| further_row(models.target.decoder()), |known| known.0.products)
+}
+
+/// Learn what a further row of the target's pass takes relative to one alone.
+pub(crate) fn learn_further(rates: &mut Rates, models: &Models, further: f64) {
+    let further = further.max(0.01);
+    rates.learn(&further_key(models), Rate { products: further, attention: further });
+}
+
+fn further_key(models: &Models) -> String {
+    format!("further row, {}", rates::key(Part::Token, &models.target))
 }
 
 fn length_key(models: &Models) -> String {

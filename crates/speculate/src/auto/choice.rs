@@ -28,6 +28,9 @@ pub struct Contender {
     pub cost: DraftCost,
     /// How long the text is expected to get ([`USUAL_TOKENS`]).
     pub text_tokens: usize,
+    /// Time of a further row of the target's pass relative to one alone: as earlier runs have shown, or
+    /// [`further_row`](super::further_row).
+    pub further: f64,
 }
 
 impl Contender {
@@ -64,7 +67,7 @@ impl DraftCost {
     }
 
     /// The time until a text of `tokens` is written with chains of the best length or the best tree; `target_ms` is the time of a target row, and
-    /// `further` what another row of its pass costs, relative to it ([`further_row`](super::further_row)).
+    /// `further` what another row of its pass costs, relative to it ([`Contender::further`]).
     pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
         let more = further * target_ms;
         let (_, chain) = best_length(LONGEST, self.chance, self.row_ms, target_ms, more);

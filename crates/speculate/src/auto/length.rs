@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use super::{
-    DraftCost, GUESSED_ROWS, Place, best_length,
+    DraftCost, GUESSED_ROWS, NEARLY, Place, best_length,
     shape::{StepTimes, best_tree},
 };
 use crate::{
@@ -46,10 +46,23 @@ pub(crate) enum Drafts {
     Tree(Template),
 }
 
+/// What passes of the target take, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowTimes {
+    /// A pass over one row.
+    pub alone: f64,
+    /// The line of passes over more: its first row, and each further one. Where several rows are computed in another way than one,
+    /// or on more processors, its first row takes longer than a row alone.
+    pub first: f64,
+    pub more: f64,
+}
+
 /// T(rows): the time of the target's pass by its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetTimes {
     passes: PassTimes,
+    /// Passes over one row.
+    alone: UsualTime,
     /// Time of one row, if it was known before the first pass.
     row_ms: Option<f64>,
     /// Time of a further row relative to the first one, before the first passes.
@@ -60,21 +73,39 @@ impl TargetTimes {
     /// Begin; `row_ms` is the time of one row, where known, and `further` what another row of its pass is taken to cost, relative to it
     /// ([`further_row`](super::further_row)).
     pub fn new(row_ms: Option<f64>, further: f64) -> Self {
-        Self { passes: PassTimes::default(), row_ms, further }
+        let mut alone = UsualTime::default();
+        row_ms.into_iter().for_each(|ms| alone.push(ms));
+        Self { passes: PassTimes::default(), alone, row_ms, further }
     }
 
     pub fn note(&mut self, rows: usize, ms: f64) {
         self.passes.push(rows, ms);
+        if rows == 1 {
+            self.note_alone(ms);
+        }
     }
 
-    /// Time of the first row and of each further one, in milliseconds; `None` if nothing is known.
-    pub fn line(&self) -> Option<(f64, f64)> {
+    /// Note a pass over one row that was only timed.
+    pub fn note_alone(&mut self, ms: f64) {
+        self.alone.push(ms);
+    }
+
+    /// Time of a further row relative to one alone, as measured; `None` as long as that says little.
+    pub fn further(&self) -> Option<f64> {
+        let RowTimes { alone, first, more } = self.times().filter(|_| self.passes.tell_further())?;
+        let rows = (GUESSED_ROWS - 1) as f64;
+        Some(((first + rows * more - alone) / (rows * alone)).clamp(0.0, 2.0))
+    }
+
+    /// What passes take; `None` if nothing is known.
+    pub fn times(&self) -> Option<RowTimes> {
         let mut passes = Cow::Borrowed(&self.passes);
         if let Some(ms) = self.row_ms.filter(|_| self.passes.len() < GUESSED) {
             passes.to_mut().push(1, ms);
             passes.to_mut().push(GUESSED_ROWS, ms + self.further * (GUESSED_ROWS - 1) as f64 * ms);
         }
-        passes.line()
+        let (first, more) = passes.line()?;
+        Some(RowTimes { alone: self.alone.value().unwrap_or(first), first, more })
     }
 }
 
@@ -132,10 +163,10 @@ impl AutoLength {
 
     /// What the next step drafts; a tree only if `trees` may be drafted.
     pub fn choose(&mut self, target: &TargetTimes, trees: bool) -> Drafts {
-        let line = target.line();
-        let best = match line.and_then(|line| self.best(line)) {
+        let times = target.times();
+        let best = match times.and_then(|times| self.best(times)) {
             Some((length, rate)) => {
-                if let Some(tree) = line.filter(|_| trees).and_then(|line| self.tree(line, rate)) {
+                if let Some(tree) = times.filter(|_| trees).and_then(|times| self.tree(times, rate)) {
                     return Drafts::Tree(tree);
                 }
                 length
@@ -158,20 +189,20 @@ impl AutoLength {
         Drafts::Chain(self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE)))
     }
 
-    /// The best length and its tokens per millisecond, where a target pass takes `first` and `more` for each further row; `None` if
-    /// the drafter's time is not known.
-    fn best(&self, (first, more): (f64, f64)) -> Option<(usize, f64)> {
+    /// The best length and its tokens per millisecond; `None` if the drafter's time is not known.
+    fn best(&self, RowTimes { alone, first, more }: RowTimes) -> Option<(usize, f64)> {
         let chance = self.chance.value();
-        let Some(most) = self.at_once else {
-            return Some(best_length(LONGEST, chance, self.row_ms()?, first, more));
+        let (length, rate) = match self.at_once {
+            None => best_length(LONGEST, chance, self.row_ms()?, first, more),
+            Some(most) => best_length(most, chance, 0.0, self.drafter_ms.value()? + first, more),
         };
-        let (length, rate) = best_length(most, chance, 0.0, self.drafter_ms.value()? + first, more);
         // Without drafts there is nothing to draft either.
-        Some(if rate * first > 1.0 { (length, rate) } else { (0, 1.0 / first) })
+        let plain = 1.0 / alone.max(1e-9);
+        Some(if NEARLY * rate > plain { (length, rate) } else { (0, rate.max(plain)) })
     }
 
     /// The best tree, if it is faster than a chain of this rate.
-    fn tree(&mut self, (first, more): (f64, f64), rate: f64) -> Option<Template> {
+    fn tree(&mut self, RowTimes { first, more, .. }: RowTimes, rate: f64) -> Option<Template> {
         self.tree_steps += 1;
         if self.tree_steps >= TREE_STEPS {
             self.tree_steps = 0;
@@ -198,8 +229,8 @@ impl AutoLength {
 
     /// The time until `left` more tokens are written with this drafter, what it has to read before included, in milliseconds; `None`
     /// if its times are not known.
-    pub fn rest_ms(&self, left: usize, line: (f64, f64)) -> Option<f64> {
-        let (length, rate) = self.best(line)?;
+    pub fn rest_ms(&self, left: usize, times: RowTimes) -> Option<f64> {
+        let (length, rate) = self.best(times)?;
         // A tree's rate is known once it was chosen.
         let rate = self.tree.as_ref().map_or(rate, |tree| rate.max(tree.1));
         let reading = match length {
@@ -335,7 +366,7 @@ mod tests {
         let first = |further: f64| {
             let mut auto = Auto::new(Some(10.0), further);
             auto.note(5, [4, 3], 35.0, 4.0);
-            auto.choose()
+            auto.1.best(auto.0.times().unwrap()).unwrap().0
         };
         assert!(first(0.625) < first(0.25), "{} and {}", first(0.625), first(0.25));
     }
@@ -411,7 +442,7 @@ mod tests {
             let k = auto.choose();
             auto.note(k + 1, [k, k / 4], 1.0 + 0.1 * k as f64, 5.0);
         });
-        assert_eq!(auto.1.best(auto.0.line().unwrap()).unwrap().0, 0);
+        assert_eq!(auto.1.best(auto.0.times().unwrap()).unwrap().0, 0);
     }
 
     /// A drafter that is slow compared with further rows, and often right with its second choice: from chains whose second choices are
@@ -472,6 +503,23 @@ mod tests {
         assert!(with.1 > 400 && without.1 == 0 && with.0 > 1.1 * without.0, "{with:?} {without:?}");
         // Rows that cost what they cost on the embedded pair, or no second choice that passes.
         assert_eq!((rate(0.1, 0.4, true).1, rate(0.0, 0.01, true).1), (0, 0));
+    }
+
+    /// Several rows on processors that others use too: a pass over them takes far longer than a line through passes over one row
+    /// says, and the other way round.
+    #[test]
+    fn a_row_alone_is_timed_for_itself() {
+        let mut auto = Auto::new(Some(0.2), 0.25);
+        let lengths: Vec<usize> = (0..60)
+            .map(|_| {
+                let k = auto.choose();
+                let verify = if k == 0 { 0.2 } else { 0.7 + 0.1 * k as f64 };
+                auto.note(k + 1, [k, k * 4 / 5], verify, 0.04 * k as f64);
+                k
+            })
+            .collect();
+        assert!(lengths.iter().filter(|k| **k == 0).count() > 50, "{lengths:?}");
+        assert!(auto.0.further().unwrap() > 0.25, "{:?}", auto.0.further());
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) struct Turn {
 
 impl AutoDraft {
     /// Begin without a drafter; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is
-    /// taken to cost, relative to it ([`further_row`](super::further_row)); `trees` says that trees may be drafted.
+    /// taken to cost, relative to it ([`Contender::further`](super::Contender::further)); `trees` says that trees may be drafted.
     pub fn new(row_ms: Option<f64>, further: f64, trees: bool) -> Self {
         let target = TargetTimes::new(row_ms, further);
         Self { target, drafters: Vec::new(), active: 0, trees, since: 0, patience: PATIENCE }
@@ -61,11 +61,11 @@ impl AutoDraft {
         if self.since < self.patience || self.drafters.len() < 2 {
             return None;
         }
-        let line = self.target.line()?;
+        let times = self.target.times()?;
         let own = &self.drafters[self.active];
-        let own_ms = own.rest_ms(left, line)?;
+        let own_ms = own.rest_ms(left, times)?;
         let others = self.drafters.iter().enumerate().filter(|(to, _)| *to != self.active);
-        let timed = others.filter_map(|(to, other)| Some((to, other.chance(), other.rest_ms(left, line)?)));
+        let timed = others.filter_map(|(to, other)| Some((to, other.chance(), other.rest_ms(left, times)?)));
         let (to, chance, ms) = timed.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let turn = Turn { to, chances: [own.chance(), chance], rest_ms: [own_ms, ms] };
         (ms < (1.0 - MARGIN) * own_ms).then(|| {
@@ -90,6 +90,16 @@ impl AutoDraft {
     /// How many of the drafter's choices are worth knowing in step number `step`, if it drafts a chain.
     pub fn ranks(&self, step: usize) -> usize {
         if self.trees && step.is_multiple_of(NOTED) { RANKS } else { 1 }
+    }
+
+    /// Note a pass of the target over one row that was only timed.
+    pub fn note_alone(&mut self, ms: f64) {
+        self.target.note_alone(ms);
+    }
+
+    /// Time of a further row of the target's pass relative to a row alone, as measured.
+    pub fn further(&self) -> Option<f64> {
+        self.target.further()
     }
 
     /// Note a step: the rows of the verify pass, the places that were judged, the tokens emitted, the times of the pass and of drafting,
