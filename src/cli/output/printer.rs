@@ -75,6 +75,8 @@ pub struct Printer<O, E> {
     steps: Steps,
     /// The current run's caption has been held back, and is not written yet.
     held: bool,
+    /// Notes that wait for the end of the caption.
+    later: Vec<String>,
 }
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -109,6 +111,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             summarizes: false,
             steps: Steps::new(style.color_talk, style.columns_talk),
             held: false,
+            later: Vec::new(),
         }
     }
 
@@ -134,8 +137,16 @@ impl<O: Write, E: Write> Printer<O, E> {
         for note in added.notes {
             let note = &self.runs[current].notes()[note];
             // The pieces of a video share their notes.
-            if !self.runs[..current].iter().any(|run| run.notes().contains(note)) {
-                self.say(&color::plain(&format!("note: {note}\n")))?;
+            if self.runs[..current].iter().any(|run| run.notes().contains(note)) {
+                continue;
+            }
+            let line = color::plain(&format!("note: {note}\n")).into_owned();
+            match (self.ends_line, self.segment()) {
+                (true, _) => self.say(&line)?,
+                // It would tear the caption apart.
+                (false, None) => self.later.push(line),
+                // Details of one piece of many.
+                (false, Some(_)) => {}
             }
         }
         if self.holds() {
@@ -456,6 +467,9 @@ impl<O: Write, E: Write> Printer<O, E> {
             }
         }
         self.out.flush()?;
+        for note in std::mem::take(&mut self.later) {
+            self.say(&note)?;
+        }
         if let Some(session) = &mut self.session {
             session.finish().map_err(PrintError::Session)?;
         }

@@ -129,8 +129,9 @@ impl Runner<'_> {
             .map_or_else(Vec::new, |chosen| self.contenders(open, chosen, clip, (read, context.t1_ms)));
         let request = RunRequest { method: answer.method, ..self.request.clone() };
         let run = Runner { request: &request, contenders: &contenders, ..*self };
-        let chosen = Some(run.chosen(expected.unwrap_or_default())?);
-        run.draft_and_verify(cache, key, cached_tokens, stats, chosen)
+        let note = run.choice_note(expected.as_deref());
+        let chosen = run.chosen(expected.unwrap_or_default())?;
+        run.draft_and_verify(cache, key, cached_tokens, stats, Some((chosen, note)))
     }
 
     /// The choices that were made for this run.
@@ -139,14 +140,14 @@ impl Runner<'_> {
         Ok(Chosen { method, drafter: self.drafter_name(), expected })
     }
 
-    /// From a prefilled context to the caption.
+    /// From a prefilled context to the caption; `chosen` are the choices that were made for it, with a note about them.
     fn draft_and_verify(
         &self,
         cache: &mut PrefixCache,
         key: ContextKey,
         cached_tokens: usize,
         mut stats: Stats,
-        chosen: Option<Chosen>,
+        chosen: Option<(Chosen, String)>,
     ) -> Result<Option<FinishedRun>, Stop> {
         let selection = self.select(cache, &key, &mut stats)?;
         let drafter_key = self.ensure_drafter(cache, &key, &selection, &mut stats)?;
@@ -165,6 +166,7 @@ impl Runner<'_> {
             (Some(_), None) => clip.facts.grid.len(),
             (Some(_), Some(kept)) => kept.len(),
         };
+        let (chosen, choice_note) = chosen.unzip();
         self.sender.send(EventKind::Prompt(PromptSeen {
             frames: clip.timestamps_s.clone(),
             grid: clip.facts.grid.shape(),
@@ -183,7 +185,7 @@ impl Runner<'_> {
                 .chain(self.demo_note())
                 .chain(self.stamps_note())
                 .chain(self.thinking_note())
-                .chain(chosen.as_ref().map(|chosen| self.choice_note(&chosen.expected)))
+                .chain(choice_note)
                 .collect(),
             chosen,
         }));
@@ -212,23 +214,31 @@ impl Runner<'_> {
         is_foreign.then(|| assets::LIMITS_NOTE.to_owned())
     }
 
-    /// What an automatic method does in this run.
-    fn choice_note(&self, expected: &[Expected]) -> String {
+    /// What an automatic method does in this run, and why; `expected` is `None` if the method names its drafter.
+    fn choice_note(&self, expected: Option<&[Expected]>) -> String {
         let Method { drafter, context, .. } = &self.request.method;
         let sees = match drafter.reads() {
             true => format!(" that {}", context.describe()),
             false => String::new(),
         };
         let alone = Drafter::None {}.describe();
-        let first = expected.first().filter(|first| first.drafter != alone);
-        let why = first.zip(expected.iter().find(|of| of.drafter == alone)).map(|(first, without)| {
-            format!(
-                "; expected: {:.2} s from the prompt on, {:.2} s without drafts",
-                first.ms / 1e3,
-                without.ms / 1e3
-            )
-        });
-        format!("chosen for this run: {}{sees}{}", drafter.describe(), why.unwrap_or_default())
+        let s = |of: &Expected| format!("{:.2} s", of.ms / 1e3);
+        let why = match expected {
+            // Each segment of a video has other figures: only another choice is news.
+            _ if self.request.segment.is_some() => String::new(),
+            None => String::new(),
+            Some([]) => "; its speed is not known yet".to_owned(),
+            Some([first, second, ..]) if first.drafter == alone => {
+                format!("; expected: {} from the prompt on, {} with {}", s(first), s(second), second.drafter)
+            }
+            Some([first, rest @ ..]) => match rest.iter().find(|of| of.drafter == alone) {
+                Some(without) => {
+                    format!("; expected: {} from the prompt on, {} without drafts", s(first), s(without))
+                }
+                None => String::new(),
+            },
+        };
+        format!("chosen for this run: {}{sees}{why}", drafter.describe())
     }
 
     /// A note if the method drops time stamps, and the prompt has none.

@@ -52,6 +52,21 @@ fn the_caption_goes_to_stdout_and_messages_to_stderr() {
     assert_eq!(flow, Flow::Done(StopReason::Eos));
 }
 
+/// A note about a step waits until the caption is complete; of many pieces it would say too much.
+#[test]
+fn a_change_of_the_drafter_does_not_tear_the_caption_apart() {
+    let switched = specreel_record::Switched { to: "prompt lookup".into(), ..Default::default() };
+    for (mut events, says) in [(script(&TOKENS, StopReason::Eos), true), (piece(0, StopReason::Eos), false)] {
+        let EventKind::Step(mut next) = step(&[(" It", Verdict::Plain)]) else { panic!() };
+        next.switched = Some(Box::new(switched.clone()));
+        events.insert(3, Event::new(events[0].run, EventKind::Step(next)));
+        let (out, talk, _) = print(&events, Style::default());
+        assert!(out.contains("A red round ring. It"), "{out}");
+        let said = talk.lines().position(|line| line.starts_with("note: switched from"));
+        assert_eq!(said, says.then_some(1), "{talk}");
+    }
+}
+
 fn piece(index: usize, reason: StopReason) -> Vec<Event> {
     let mut events = script(&TOKENS, reason);
     events[0].kind = started_piece(index, 3);
