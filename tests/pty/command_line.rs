@@ -34,7 +34,7 @@ fn a_caption_has_whole_words_and_no_progress_is_left() {
     for columns in [24, 40, 57, 90] {
         let screen = run(columns, 60, &args);
         assert!(words(&screen).contains(&plain), "at {columns} columns a word is split:\n{screen}");
-        assert!(screen.starts_with("naive (lossless):"), "{screen}");
+        assert!(screen.starts_with("auto (lossless):"), "{screen}");
         for part in PROGRESS {
             assert!(!screen.contains(part), "{part:?} is left at {columns} columns:\n{screen}");
         }

@@ -58,7 +58,7 @@ fn missing_models_are_downloaded_after_one_question() {
     assert_eq!(weights(&hub), 0, "nothing is downloaded before the answer");
     t.keys("\r");
     assert_eq!(t.exit_code(), 0, "{}", t.text());
-    assert!(t.text().contains("naive (lossless):"), "{}", t.text());
+    assert!(t.text().contains("auto (lossless):"), "{}", t.text());
     assert_eq!(weights(&hub), 2);
 
     // What is there is used without a question.

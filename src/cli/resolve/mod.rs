@@ -307,19 +307,38 @@ pub fn request(
     })
 }
 
-/// The method of the settings. The default is lossless: the draft head's method, `naive`, or `autoregressive` alone.
+/// The method of the settings, or the default one.
 fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Method, Failure> {
-    let head = args.drafter.as_deref().and_then(recipe);
-    let default = match (head, &models.drafter) {
-        (Some(recipe), _) => recipe.name(),
-        (None, Some(_)) => "naive",
-        (None, None) => "autoregressive",
+    let sets = || args.set.iter().map(String::as_str);
+    let method = match &settings.method.value {
+        None => default_method(args, sets, models)?,
+        Some(name) => {
+            let named = user_methods::find(name, Dirs::find().as_ref());
+            named.map_err(|failure| settings.method.blame(failure))?.with_sets(sets())?
+        }
     };
-    let name = settings.method.or(default.into());
-    let base = user_methods::find(&name, Dirs::find().as_ref()).map_err(|f| settings.method.blame(f))?;
-    let method = base.with_sets(args.set.iter().map(String::as_str))?;
     has_drafter(&method, models)?;
     Ok(method)
+}
+
+/// The default method, which is lossless unless `sets` make it lossy: that of a named draft head, `auto` where something can draft,
+/// or else `autoregressive`. Sets that leave `auto` nothing to choose change the plain method instead.
+fn default_method<'a, S: Iterator<Item = &'a str>>(
+    args: &RunArgs,
+    sets: impl Fn() -> S,
+    models: &ModelSpec,
+) -> Result<Method, Failure> {
+    if let Some(recipe) = args.drafter.as_deref().and_then(recipe) {
+        return Ok(Method::preset(recipe.name())?.with_sets(sets())?);
+    }
+    let plain = if models.drafter.is_some() { "naive" } else { "autoregressive" };
+    let plain = Method::preset(plain)?;
+    let drafts =
+        models.drafter.is_some() || !models.heads.is_empty() || models.target_predicts() == Some(true);
+    match Method::preset("auto")?.with_sets(sets()) {
+        Ok(auto) if drafts => Ok(auto),
+        _ => Ok(plain.with_sets(sets())?),
+    }
 }
 
 #[cfg(test)]
@@ -339,7 +358,7 @@ pub(super) mod tests {
         let method = |args: &RunArgs, config: &Config, models: &ModelSpec| {
             method(args, &Settings::merge(args.layer(), config), models)
         };
-        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "naive");
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "auto");
         assert_eq!(method(&args, &config, &spec(false)).unwrap().name, "autoregressive");
         config.values.method = Some("fly".into());
         assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "fly");
@@ -349,5 +368,32 @@ pub(super) mod tests {
         let failure = method(&args, &config, &spec(false)).unwrap_err();
         assert_eq!(failure.class, FailureClass::Usage);
         assert!(failure.hint.unwrap().contains("--drafter DIR"));
+    }
+
+    #[test]
+    fn the_default_method_is_automatic_where_something_can_draft_and_nothing_else_is_set() {
+        let of = |sets: &[&str], models: &ModelSpec| {
+            let args =
+                RunArgs { set: sets.iter().map(|set| (*set).to_owned()).collect(), ..RunArgs::default() };
+            method(&args, &Settings::merge(args.layer(), &Config::default()), models)
+        };
+        let pair = spec(true);
+        let head = ModelSpec { heads: vec!["h".into()], ..spec(false) };
+        for (sets, models, name, lossless) in [
+            (&[][..], &pair, "auto", true),
+            (&[], &head, "auto", true),
+            (&[], &spec(false), "autoregressive", true),
+            (&["shape.length=3"], &pair, "auto", true),
+            // What leaves it nothing to choose.
+            (&["context.kind=uniform", "context.keep=0.1"], &pair, "naive", true),
+            (&["shape.kind=static_tree"], &pair, "naive", true),
+            (&["acceptance.kind=lenient", "acceptance.rho=0.2"], &pair, "naive", false),
+            (&["schedule.kind=parallel", "schedule.window=4"], &pair, "naive", true),
+        ] {
+            let method = of(sets, models).unwrap_or_else(|failure| panic!("{sets:?}: {failure:?}"));
+            assert_eq!((method.name.as_str(), method.lossless()), (name, lossless), "{sets:?}");
+        }
+        let failure = of(&["acceptance.kind=lenient", "acceptance.rho=0.2"], &spec(false)).unwrap_err();
+        assert!(failure.error.contains("drafter = none"), "{failure:?}");
     }
 }

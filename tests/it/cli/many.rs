@@ -282,7 +282,7 @@ fn captions_go_to_the_forms_that_are_asked_for() {
     assert_eq!((&json["video"], json["captions"].as_array().unwrap().len()), (&"c.mp4".into(), 2));
     assert_eq!(json["captions"][1]["prompt"], "What moves?");
     let rows = rows(&program.home().join("out/dataset.jsonl"));
-    assert_eq!((rows.len(), &rows[3]["method"], rows[3]["reason"].is_string()), (4, &"naive".into(), true));
+    assert_eq!((rows.len(), &rows[3]["method"], rows[3]["reason"].is_string()), (4, &"auto".into(), true));
     assert!(Path::new(rows[0]["video"].as_str().unwrap()).exists());
 
     let run = caption(&program, &["in", "--sidecar", "vtt", "--segments", "1", "--limit", "1"]);

@@ -177,7 +177,9 @@ fn subcommands_that_are_mistyped_or_misplaced() {
     // The bare program captions a clip.
     t.measured();
     t.run("captoin demo").run("captoin").run("--metod fly caption demo").run("--method lvspec caption demo");
-    t.run("--theme nope methods").run("s1.mp4 --json").run("holiday.mp4").run("").run("caption");
+    t.run("--theme nope methods").run("s1.mp4 --json").run("holiday.mp4");
+    // The default method drafts by the clock.
+    t.config("method = \"naive\"").run("").run("caption");
     t.run("models pul")
         .run("methods shwo fly")
         .run("config exampel")
@@ -416,12 +418,12 @@ fn configuration_files() {
 fn captions() {
     let mut t = Transcript::new();
     t.measured();
-    t.run("caption demo --max-new-tokens 12")
+    t.run("caption demo --max-new-tokens 12 --method naive")
         .run("caption demo --max-new-tokens 12 --quiet --method autoregressive");
     t.run("caption demo --max-new-tokens 12 --method lvspec --color always");
     t.run("caption demo --max-new-tokens 12 --set acceptance.kind=lenient --set acceptance.rho=0.1");
-    t.run("caption demo --max-new-tokens 6 --segments 2")
-        .run("caption demo --max-new-tokens 6 --start 1 --format vtt");
+    t.run("caption demo --max-new-tokens 6 --segments 2 --method naive")
+        .run("caption demo --max-new-tokens 6 --start 1 --format vtt --method naive");
     t.run("caption demo --max-new-tokens 2 --drafter demo-sparrow --method naive");
     t.run("caption demo --max-new-tokens 2 --drafter-device cpu --method autoregressive");
     check!(t);
@@ -444,7 +446,7 @@ fn steps_of_runs() {
 fn replays() {
     let mut t = Transcript::new();
     t.measured();
-    t.program.line("caption demo --max-new-tokens 8 --quiet --save run.jsonl").ok();
+    t.program.line("caption demo --max-new-tokens 8 --quiet --method naive --save run.jsonl").ok();
     let saved = fs::read_to_string(t.program.home().join("run.jsonl")).unwrap();
     let cut = saved.trim_end().rfind('\n').unwrap() - 20;
     let mut lines: Vec<&str> = saved.lines().collect();

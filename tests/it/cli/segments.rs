@@ -34,7 +34,7 @@ fn pieces_follow_each_other_with_their_times() {
     assert!(lines[0].starts_with("[00:00:00.000 --> 00:00:02.000] The"), "{}", lines[0]);
     assert!(lines[2].starts_with("[00:00:04.000 --> 00:00:06"), "{}", lines[2]);
     assert!(run.stderr.contains("segments  3 of 3") && run.stderr.contains("36 tokens"), "{}", run.stderr);
-    assert_eq!(run.stderr.matches("naive (lossless)").count(), 1, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("auto (lossless)").count(), 1, "{}", run.stderr);
 }
 
 #[test]
