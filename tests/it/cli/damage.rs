@@ -22,7 +22,7 @@ fn a_video_that_the_embedded_models_cannot_know_is_noted() {
     let program = Program::new();
     program.file("own.mp4", Clip::of(20).write().bytes());
     let run = |video: &str, more: &[&str]| {
-        program.run(&[&["caption", video, "--max-new-tokens", "4"], more].concat()).ok()
+        program.run(&[&["caption", video, "--method", "naive", "--max-new-tokens", "4"], more].concat()).ok()
     };
     let note = format!("note: {LIMITS_NOTE}\n");
     assert!(run("own.mp4", &[]).stderr.contains(&note));
@@ -54,7 +54,7 @@ fn a_damaged_video_is_noted_and_captioned_deterministically() {
     program.file("whole.mp4", clip.write().bytes());
     program.file("damaged.mp4", flipped(clip.write().bytes()));
     let caption = |file: &str, more: &[&str]| {
-        program.run(&[&["caption", file, "--max-new-tokens", "24"], more].concat())
+        program.run(&[&["caption", file, "--method", "naive", "--max-new-tokens", "24"], more].concat())
     };
     assert_eq!(notes(&caption("whole.mp4", &["--json"])), [LIMITS_NOTE]);
     let first = caption("damaged.mp4", &[]).ok();

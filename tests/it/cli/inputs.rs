@@ -133,10 +133,11 @@ fn captions_too_long_to_be_read_are_whole_and_noted() {
 #[test]
 fn a_limit_of_visual_tokens_thins_frames() {
     let program = Program::new();
-    let run = |limit: &str| {
-        program.run(&[&["caption", "demo", "--json", "--max-visual-tokens", limit], &SHORT[..]].concat())
+    let naive = |more: &[&str]| {
+        program.run(&[&["caption", "demo", "--json", "--method", "naive"], more, &SHORT[..]].concat())
     };
-    let whole = program.run(&[&["caption", "demo", "--json"], &SHORT[..]].concat());
+    let run = |limit: &str| naive(&["--max-visual-tokens", limit]);
+    let whole = naive(&[]);
     let prompt = event(&events(&whole.stdout), "prompt").clone();
     let tokens = |prompt: &serde_json::Value| prompt["visual_tokens"].as_u64().unwrap();
     let grid = |prompt: &serde_json::Value, at: usize| prompt["grid"][at].as_u64().unwrap();

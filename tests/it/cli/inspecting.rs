@@ -150,7 +150,7 @@ fn a_picture_is_only_overwritten_with_force() {
     program.file("a.png", "mine");
     inspect(&program, &["--png", "a.png"]).ends(2);
     assert_eq!(std::fs::read(program.home().join("a.png")).unwrap(), b"mine");
-    let run = inspect(&program, &["--png", "a.png", "--force"]);
+    let run = inspect(&program, &["--png", "a.png", "--force", "--method", "naive"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     let image = picture(&program, "a.png");
     let said = format!("wrote a.png: {} x {} pixels, 6 frames\n", image.width(), image.height());

@@ -62,7 +62,7 @@ fn events_say_which_part_a_run_is_about() {
 fn a_part_is_a_clip_of_its_own() {
     let program = Program::new();
     let json = |args: &[&str]| {
-        let run = caption(&program, &[&["--json"], args].concat()).ok();
+        let run = caption(&program, &[&["--json", "--method", "naive"], args].concat()).ok();
         events(&run.stdout)
     };
     let part = json(&["--start", "0:04"]);

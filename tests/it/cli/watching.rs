@@ -40,7 +40,7 @@ fn a_finished_file_has_the_captions_of_its_segments() {
     assert_eq!(run.stdout, want.stdout);
     assert_eq!(run.stdout.lines().count(), 2);
     assert!(run.stderr.contains("segments  2 of 2") && run.stderr.contains("24 tokens"), "{}", run.stderr);
-    assert_eq!(run.stderr.matches("naive (lossless)").count(), 1, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("auto (lossless)").count(), 1, "{}", run.stderr);
 
     let scenes = ["--max-new-tokens", "12", "--segments", "scenes", "--min-segment", "1"];
     let want = program.run(&[&["caption", "demo:3"], &scenes[..]].concat()).ok();

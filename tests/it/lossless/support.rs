@@ -483,6 +483,7 @@ impl Bench {
                 drafter: of.drafter.clone(),
                 context: of.context.clone(),
                 cost,
+                further: 0.25,
                 text_tokens: USUAL_TOKENS,
             })
             .collect();
