@@ -28,13 +28,13 @@ fn words(text: &str) -> String {
 
 #[test]
 fn a_caption_has_whole_words_and_no_progress_is_left() {
-    let args = ["caption", "demo", "--max-new-tokens", "60"];
+    let args = ["caption", "demo", "--method", "naive", "--max-new-tokens", "60"];
     let plain = words(&piped(&args));
     assert!(plain.len() > 100, "{plain}");
     for columns in [24, 40, 57, 90] {
         let screen = run(columns, 60, &args);
         assert!(words(&screen).contains(&plain), "at {columns} columns a word is split:\n{screen}");
-        assert!(screen.starts_with("auto (lossless):"), "{screen}");
+        assert!(screen.starts_with("naive (lossless):"), "{screen}");
         for part in PROGRESS {
             assert!(!screen.contains(part), "{part:?} is left at {columns} columns:\n{screen}");
         }
@@ -43,7 +43,7 @@ fn a_caption_has_whole_words_and_no_progress_is_left() {
 
 #[test]
 fn pieces_have_a_line_of_their_own() {
-    let args = ["caption", "demo", "--segments", "2", "--max-new-tokens", "20"];
+    let args = ["caption", "demo", "--method", "naive", "--segments", "2", "--max-new-tokens", "20"];
     let screen = run(50, 40, &args);
     assert!(words(&screen).contains(&words(&piped(&args))), "{screen}");
     for line in screen.lines().filter(|line| line.starts_with('[')) {

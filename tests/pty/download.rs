@@ -78,7 +78,7 @@ fn a_real_model_is_offered_for_a_video_of_ones_own() {
     t.wait("/SmolVLM2-");
     t.keys("n\r");
     assert_eq!(t.exit_code(), 0, "{}", t.text());
-    assert!(t.text().contains("demo-target with demo-drafter"), "{}", t.text());
+    assert!(t.text().contains("auto (lossless): demo-target on cpu"), "{}", t.text());
     assert!(hub.asked("").is_empty(), "nothing is asked of the hub before the answer");
     // Not where the models are named.
     let mut t = start(&hub, cache.path(), &[&own[..], &["--target", "demo-target"]].concat());

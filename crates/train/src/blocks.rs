@@ -307,19 +307,20 @@ impl TrainedBlocks {
     }
 
     /// The selector's cross-entropy with the target's distribution over the candidates, for each row, and 1 where its choice is the
-    /// target's. `out` are the head's final states, `said` and `wanted` the head's logits and the target's.
+    /// target's, and was among the candidates. `out` are the head's final states, `said` and `wanted` the head's logits and the target's.
     fn select(&self, blocks: &Blocks, out: &Tensor, said: &Tensor, wanted: &Tensor) -> Result<[Tensor; 2]> {
         const NAME: &str = "candidate_selector";
         let best = wanted.argmax(D::Minus1)?.to_vec1::<u32>()?;
         let (rows, count) = (best.len(), self.candidates);
-        let mut ids: Vec<u32> = Vec::with_capacity(rows * count);
-        for (logits, best) in said.detach().to_vec2::<f32>()?.iter().zip(&best) {
+        let (mut ids, mut known): (Vec<u32>, Vec<f32>) = (Vec::with_capacity(rows * count), vec![1.0; rows]);
+        for ((logits, best), known) in said.detach().to_vec2::<f32>()?.iter().zip(&best).zip(&mut known) {
             let mut order: Vec<u32> = (0..logits.len() as u32).collect();
             let likelier = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]);
             order.select_nth_unstable_by(count - 1, likelier);
             order.truncate(count);
             if !order.contains(best) {
                 order[count - 1] = *best;
+                *known = 0.0;
             }
             ids.extend(order);
         }
@@ -339,7 +340,7 @@ impl TrainedBlocks {
         let wanted = softmax(&wanted.gather(&ids, 1)?)?;
         let entropy = (wanted * log_softmax(&scores)?)?.sum(D::Minus1)?.neg()?;
         let right = scores.argmax(D::Minus1)?.eq(&at)?.to_dtype(DType::F32)?;
-        Ok([entropy, right])
+        Ok([entropy, (right * Tensor::new(known, &Device::Cpu)?)?])
     }
 
     /// The loss of some captions' blocks: the cross-entropy with the target's distribution, and that of the selector, if there is one,

@@ -35,7 +35,8 @@ pub struct RunArgs {
     /// Ask for a caption of at most this many words; models follow that more or less
     #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub max_words: Option<u32>,
-    /// Decoding method: a name from `specreel methods`, or a TOML file
+    /// Decoding method: a name from `specreel methods`, or a TOML file [default: auto; without a drafter autoregressive, with a draft
+    /// head in --drafter the head's own]
     #[arg(long, value_name = "NAME|FILE", help_heading = TEXT)]
     pub method: Option<String>,
     /// Override one value of the method, for example acceptance.lambda=0.5, or lambda=0.5 if only one axis of the method has

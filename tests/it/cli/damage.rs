@@ -22,17 +22,18 @@ fn a_video_that_the_embedded_models_cannot_know_is_noted() {
     let program = Program::new();
     program.file("own.mp4", Clip::of(20).write().bytes());
     let run = |video: &str, more: &[&str]| {
-        program.run(&[&["caption", video, "--method", "naive", "--max-new-tokens", "4"], more].concat()).ok()
+        program.run(&[&["caption", video, "--max-new-tokens", "4", "--method"], more].concat()).ok()
     };
     let note = format!("note: {LIMITS_NOTE}\n");
-    assert!(run("own.mp4", &[]).stderr.contains(&note));
-    assert_eq!(notes(&run("own.mp4", &["--json"])), [LIMITS_NOTE]);
-    assert!(!run("demo:2", &[]).stderr.contains("note: "));
+    assert!(run("own.mp4", &["naive"]).stderr.contains(&note));
+    assert_eq!(notes(&run("own.mp4", &["naive", "--json"])), [LIMITS_NOTE]);
+    assert!(!run("demo:2", &["naive"]).stderr.contains("note: "));
     // A copy of an embedded clip is also one; so is a copy of the target.
     let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
     let copy = format!("{demo}/clips/three-shots.mp4");
-    assert!(!run(&copy, &[]).stderr.contains("note: "));
-    assert!(run("own.mp4", &["--target", &format!("{demo}/target")]).stderr.contains(&note));
+    assert!(!run(&copy, &["naive"]).stderr.contains("note: "));
+    let alone = run("own.mp4", &["autoregressive", "--target", &format!("{demo}/target")]);
+    assert!(alone.stderr.contains(&note));
     let compared = program.run(&["compare", "own.mp4", "--methods", "lookup", "--max-new-tokens", "4"]);
     assert_eq!(compared.stderr.matches(&note).count(), 1, "{}", compared.stderr);
 }

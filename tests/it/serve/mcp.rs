@@ -12,7 +12,7 @@ use crate::cli::{Program, events};
 #[test]
 fn tools_caption_answer_and_compare() {
     let program = Program::new();
-    let caption = program.run(&["caption", "demo", "--json"]).ok();
+    let caption = program.run(&["caption", "demo", "--json", "--method", "naive"]).ok();
     let done = events(&caption.stdout).pop().unwrap();
     // Out of order, which is noted.
     let said = "00:02 --> 00:03\nA star.\n\n00:00 --> 00:01\nLook.\n";
@@ -49,7 +49,7 @@ fn tools_caption_answer_and_compare() {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": name}});
         call("tools/call", params, notifications)
     };
-    let answer = tool("caption_video", json!({"path": "demo"}), &mut notifications);
+    let answer = tool("caption_video", json!({"path": "demo", "method": "naive"}), &mut notifications);
     let text = done["text"].as_str().unwrap().trim();
     assert_eq!(answer["content"][0]["text"], text);
     assert_eq!(answer["structuredContent"]["tau"], done["stats"]["tau"]);

@@ -227,9 +227,6 @@ fn blocks_are_those_of_drafting(
                     let mut order: Vec<(u32, f32)> = (0..).zip(logits.iter().copied()).collect();
                     order.sort_by(|a, b| b.1.total_cmp(&a.1));
                     order.truncate(selector.candidates());
-                    if !order.iter().any(|(id, _)| *id == wanted) {
-                        *order.last_mut().unwrap() = (wanted, logits[wanted as usize]);
-                    }
                     let rank = projected.len() / places;
                     let projected = &projected[place * rank..][..rank];
                     let scores = selector.scores(sample.ids[before], projected, &order).unwrap();
