@@ -8,7 +8,7 @@
 //! target's own.
 //!
 //! DFlash 2 adds two parts: short [convolutions](specreel_tensor::convolution) over the rows of a block around attention and
-//! feed-forward layers, and a [selector](super::selector) among the candidates of each place.
+//! feed-forward layers, and a [selector](super::Selector) among the candidates of each place.
 
 use std::ops::Range;
 
