@@ -2,11 +2,12 @@
 
 use std::{
     cell::Cell,
+    collections::BTreeMap,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
-use candle_core::Tensor;
+use candle_core::{Tensor, Var};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use specreel_checkpoint::Checkpoint;
@@ -18,7 +19,7 @@ use specreel_model::{
 use specreel_scenes::{Scene, encode};
 use specreel_tensor::{ComputeDevice, WeightType, Weights};
 use specreel_train::{
-    Account, BlockOptions, Blocks, Clips, Job, News, Options, Outcome, Rows, Teacher, TrainError,
+    Account, BlockOptions, Blocks, Clips, Job, News, Options, Outcome, Rows, Sample, Teacher, TrainError,
     TrainedBlocks, TrainedEagle, train,
 };
 
@@ -171,6 +172,21 @@ fn blocks_are_learned_and_load() {
     }
 }
 
+/// Give a head the weights that were saved.
+fn set(vars: &BTreeMap<String, Var>, saved: &Checkpoint) {
+    for (name, var) in vars {
+        let values = saved.f32(name, var.dims()).unwrap();
+        var.set(&Tensor::from_vec(values, var.shape(), var.device()).unwrap()).unwrap();
+    }
+}
+
+/// The target's caption of a clip, as a head learns from it.
+fn sample(target: &Path, model: &VideoLlm, options: &Options) -> Sample {
+    let mut teacher = Teacher::load(target, &ComputeDevice::cpu(WeightType::F32)).unwrap();
+    let clip = Clips::Scenes { count: 1 }.pixels(0, model.family(), model.processor()).unwrap();
+    teacher.caption(&clip, options).unwrap().unwrap()
+}
+
 /// The blocks of a training step give what the loaded head drafts from, and its selector chooses alike in both.
 fn blocks_are_those_of_drafting(
     target: &Path,
@@ -182,13 +198,8 @@ fn blocks_are_those_of_drafting(
     let (decoder, saved) = (model.decoder(), Checkpoint::open(out).unwrap());
     let (text, config, own) = (decoder.config(), head.config(), head.block().unwrap());
     let trained = TrainedBlocks::new(&Checkpoint::open(target).unwrap(), text, config, 0).unwrap();
-    for (name, var) in trained.vars() {
-        let values = saved.f32(name, var.dims()).unwrap();
-        var.set(&Tensor::from_vec(values, var.shape(), var.device()).unwrap()).unwrap();
-    }
-    let mut teacher = Teacher::load(target, &ComputeDevice::cpu(WeightType::F32)).unwrap();
-    let clip = Clips::Scenes { count: 1 }.pixels(0, model.family(), model.processor()).unwrap();
-    let sample = teacher.caption(&clip, options).unwrap().unwrap();
+    set(trained.vars(), &saved);
+    let sample = sample(target, model, options);
     let (rope, mut rng) = (Rope::new(&config.layer(text)), ChaCha8Rng::seed_from_u64(5));
     let sizes = options.blocks.as_ref().unwrap();
     let blocks = Blocks::new(&sample, sizes, own.mask_token_id, &rope, &mut rng).unwrap();
@@ -276,13 +287,8 @@ fn passes_are_those_of_drafting(
     let (decoder, saved) = (model.decoder(), Checkpoint::open(out).unwrap());
     let (text, config) = (decoder.config(), head.config());
     let trained = TrainedEagle::new(&Checkpoint::open(target).unwrap(), text, config, 0).unwrap();
-    for (name, var) in trained.vars() {
-        let values = saved.f32(name, var.dims()).unwrap();
-        var.set(&Tensor::from_vec(values, var.shape(), var.device()).unwrap()).unwrap();
-    }
-    let mut teacher = Teacher::load(target, &ComputeDevice::cpu(WeightType::F32)).unwrap();
-    let clip = Clips::Scenes { count: 1 }.pixels(0, model.family(), model.processor()).unwrap();
-    let sample = teacher.caption(&clip, options).unwrap().unwrap();
+    set(trained.vars(), &saved);
+    let sample = sample(target, model, options);
     let rows = Rows::new(&sample, &Rope::new(&layer_of(text)), trained.embeddings()).unwrap();
     let passes = trained.forward(&rows, options.recursions).unwrap();
 
