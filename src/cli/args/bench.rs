@@ -72,8 +72,8 @@ pub struct BenchArgs {
     #[arg(long, help_heading = SUITE, value_name = "N,N,…", value_delimiter = ',', value_parser = value_parser!(u32).range(1..=1024))]
     pub rows: Vec<u32>,
     /// Suites step, clip and device: random weights with the shapes of a known model instead of the target: qwen3.5-0.8b, -2b, -4b, -9b,
-    /// -27b, minicpm-v-4.6, qwen3-vl-2b, -4b, -8b, -32b, smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b, -72b,
-    /// qwen2-vl-2b, -7b, -72b, llava-onevision-0.5b, -7b, -72b, tiny
+    /// -27b, -35b-a3b, minicpm-v-4.6, qwen3-vl-2b, -4b, -8b, -30b-a3b, -32b, smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b,
+    /// -72b, qwen2-vl-2b, -7b, -72b, llava-onevision-0.5b, -7b, -72b, tiny
     #[arg(long, help_heading = SUITE, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
     /// The same instead of the drafter
@@ -273,6 +273,19 @@ mod tests {
         assert_eq!(size("640x360"), Ok((640, 360)));
         for bad in ["640", "640x", "x360", "0x9", "640x360x1", "99999x9"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    /// By their names, or their sizes after a name before.
+    #[test]
+    fn the_help_names_all_shapes() {
+        let command = <BenchArgs as clap::Args>::augment_args(clap::Command::new("bench"));
+        let of = command.get_arguments().find(|argument| argument.get_id() == "shape");
+        let help = of.and_then(clap::Arg::get_help).unwrap().to_string();
+        let words: Vec<&str> = help.split([' ', ',']).collect();
+        for name in shapes::names() {
+            let size = |(at, _)| words.contains(&&name[at..]);
+            assert!(words.contains(&name) || name.match_indices('-').any(size), "{name}: {help}");
         }
     }
 }
