@@ -112,12 +112,12 @@ impl Decoder {
         let kv_type = config.kv_type(device.kv_type(), device.dtype());
         if let Some(gpu) = device.gpu() {
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-            let decoder = Self::new(OnDevice::load(ops, checkpoint, config, progress)?);
+            let decoder = OnDevice::load(ops, checkpoint, config, progress)?;
             let alike = decoder.computes_rows_alike();
             if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
                 gpu.doubt();
             }
-            Ok(decoder)
+            Ok(Self::new(decoder))
         } else if device.is_batch_invariant() {
             let ops = CpuOps::new(device.dtype(), kv_type);
             OnDevice::load(ops, checkpoint, config, progress).map(Self::new)

@@ -34,7 +34,7 @@ pub(super) struct OnDevice<D: Ops> {
     projection: Option<Arc<D::Matrix>>,
     layers: Vec<Arc<Layer<D>>>,
     norm: Arc<Norm<D::Vector>>,
-    head: Arc<D::Matrix>,
+    pub(super) head: Arc<D::Matrix>,
     rope: Rope,
 }
 

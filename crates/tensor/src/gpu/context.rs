@@ -1,16 +1,20 @@
 //! An opened GPU: its device, its limits, and the kernels compiled for it.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use super::{
     Buffer, GpuError, Result, Stream,
     adapter::{self, Adapter, AdapterKind},
+    imported::Importer,
     kernel::Kernels,
 };
-use crate::error::gpu::one_line;
+use crate::{error::gpu::one_line, store::FileMap};
 use specreel_record::Traffic;
 
 /// Bytes that may wait in host memory before they are moved to the device.
@@ -27,6 +31,7 @@ pub struct Gpu(Arc<Inner>);
 struct Inner {
     device: wgpu::Device,
     queue: wgpu::Queue,
+    importer: Option<Importer>,
     adapter: Adapter,
     plain: bool,
     kernels: Kernels,
@@ -69,14 +74,21 @@ impl Gpu {
         if let Some(problem) = &adapter.problem {
             return Err(problem.clone());
         }
-        let (device, queue) = pollster::block_on(adapter.raw.request_device(&wgpu::DeviceDescriptor {
+        let about = wgpu::DeviceDescriptor {
             label: None,
             required_limits: adapter.limits.clone(),
             // Weights are few large buffers: no blocks of memory ahead of need.
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
-        }))
-        .map_err(|error| one_line(&error.to_string()))?;
+        };
+        let (device, queue, importer) = match Importer::open(&adapter, &about) {
+            Some((device, queue, importer)) => (device, queue, Some(importer)),
+            None => {
+                let (device, queue) = pollster::block_on(adapter.raw.request_device(&about))
+                    .map_err(|error| one_line(&error.to_string()))?;
+                (device, queue, None)
+            }
+        };
         let state = Arc::new(State::default());
         let uncaptured = Arc::clone(&state);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
@@ -92,6 +104,7 @@ impl Gpu {
         Ok(Gpu(Arc::new(Inner {
             device,
             queue,
+            importer,
             adapter,
             plain,
             kernels: Kernels::default(),
@@ -230,6 +243,25 @@ impl Gpu {
         let buffer = self.buffer(bytes.len() as u64)?;
         self.write(&buffer, 0, bytes)?;
         Ok(buffer)
+    }
+
+    /// True if its driver takes pages of mapped files as memory of the device.
+    #[cfg(test)]
+    pub(crate) fn imports(&self) -> bool {
+        self.0.importer.is_some()
+    }
+
+    /// Memory with the bytes of a place in a mapped file, which is only read: the file's own pages if the device shares the
+    /// host's memory and its driver takes them, a copy otherwise. Fails if the place is not in the file, or memory is missing.
+    pub(crate) fn file(&self, map: &Arc<FileMap>, place: Range<usize>) -> Result<Buffer> {
+        let import = |importer: &Importer| importer.import(&self.0.device, map, place.clone());
+        if let Some(imported) = self.0.importer.as_ref().and_then(import) {
+            return Ok(Buffer::new(imported));
+        }
+        match map.bytes().get(place.clone()) {
+            Some(bytes) => self.upload(bytes),
+            None => Err(GpuError::Invalid(format!("bytes {place:?} of a file of {}", map.bytes().len()))),
+        }
     }
 
     /// Write before all that is submitted from now on; `at` is a multiple of 4. Bytes beyond a multiple of 4 are padded with

@@ -46,6 +46,23 @@ impl Matrix {
         self.pieces.iter().all(|piece| piece.format == first).then_some(first)
     }
 
+    /// Its first outputs: at most this many, on the same memory.
+    pub fn first_outputs(&self, outputs: usize) -> Self {
+        let piece = |piece: &Piece| Piece {
+            format: piece.format,
+            arrays: piece.arrays.clone(),
+            first: piece.first,
+            outputs: piece.outputs.min(outputs - piece.first),
+        };
+        Self {
+            pieces: self.pieces.iter().take_while(|piece| piece.first < outputs).map(piece).collect(),
+            bias: self.bias.clone(),
+            inputs: self.inputs,
+            outputs: self.outputs.min(outputs),
+            takes_parts: self.takes_parts,
+        }
+    }
+
     /// `y[r] = W x[r] + b` for the first `rows` rows of `x`. Fails if `x` has other rows than the matrix takes, memory is
     /// missing, or the device is lost.
     pub fn forward(

@@ -11,6 +11,7 @@ pub(crate) mod context;
 pub mod elements;
 pub(crate) mod experts;
 pub mod held;
+mod imported;
 mod kernel;
 pub mod logits;
 pub(crate) mod matrix;

@@ -74,6 +74,42 @@ impl<'a> Loader<'a> {
     /// Memory for parts below each other, each with its format and outputs. No array is larger than `limit` bytes. Fails if
     /// memory is missing, or a panel is larger than the limit.
     pub fn new(gpu: &'a Gpu, parts: &[(TensorType, usize)], inputs: usize, limit: u64) -> Result<Self> {
+        Self::with(gpu, parts, inputs, limit, &|_, array, _, outputs| {
+            gpu.buffer(Packed::place(array, inputs, 0, outputs).end as u64)
+        })
+    }
+
+    /// All rows of a kept matrix, in one format. `None` if it has another format or size. Fails as [`Loader::new`].
+    pub fn kept(
+        gpu: &'a Gpu,
+        kept: &Kept,
+        format: TensorType,
+        [outputs, inputs]: [usize; 2],
+        limit: u64,
+    ) -> Result<Option<Self>> {
+        let arrays = format.arrays();
+        let size = |array: &Array| Packed::place(array, inputs, 0, outputs).end;
+        let fits = |(index, array): (usize, &Array)| kept.array(index).map(<[u8]>::len) == Some(size(array));
+        let fits = kept.arrays.len() == arrays.len() && arrays.iter().enumerate().all(fits);
+        if !fits || kept.format != packed(format) {
+            return Ok(None);
+        }
+        let from = |index: usize, array: &Array, first: usize, outputs: usize| {
+            let (at, place) = (kept.arrays[index].0, Packed::place(array, inputs, first, outputs));
+            gpu.file(&kept.map, at + place.start..at + place.end)
+        };
+        Self::with(gpu, &[(format, outputs)], inputs, limit, &from).map(Some)
+    }
+
+    /// As [`Loader::new`]; `memory` makes an array's buffer for so many outputs from a first one of its format on. It is also told
+    /// the array's number.
+    fn with(
+        gpu: &'a Gpu,
+        parts: &[(TensorType, usize)],
+        inputs: usize,
+        limit: u64,
+        memory: &dyn Fn(usize, &Array, usize, usize) -> Result<Buffer>,
+    ) -> Result<Self> {
         let mut merged: Vec<(TensorType, usize)> = Vec::new();
         for &(format, outputs) in parts {
             match merged.last_mut() {
@@ -92,8 +128,8 @@ impl<'a> Loader<'a> {
             let end = first + outputs;
             while first < end {
                 let outputs = (panels * PANEL).min(end - first);
-                let bytes = |array: &Array| outputs.div_ceil(PANEL) * array.panel(blocks(inputs));
-                let arrays = format.arrays().iter().map(|array| gpu.buffer(bytes(array) as u64));
+                let arrays = format.arrays().iter().enumerate();
+                let arrays = arrays.map(|(index, array)| memory(index, array, first, outputs));
                 pieces.push(Piece { format, arrays: arrays.collect::<Result<_>>()?, first, outputs });
                 first += outputs;
             }
@@ -114,26 +150,6 @@ impl<'a> Loader<'a> {
     /// The copy of all rows, after all were stored.
     pub fn copy(&mut self) -> Option<Packed> {
         self.copy.take().map(|copy| copy.into_inner().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Store all rows of a kept matrix. False, and nothing is stored, if it has another format or size.
-    pub fn fill(&self, kept: &Kept) -> Result<bool> {
-        let Some(format) = self.pieces.first().map(|piece| piece.format) else { return Ok(false) };
-        let arrays = format.arrays();
-        let bytes = |index: usize, array: &Array| {
-            let size = Packed::place(array, self.inputs, 0, self.outputs).end;
-            kept.array(index).filter(|bytes| bytes.len() == size)
-        };
-        let bytes: Option<Vec<&[u8]>> = arrays.iter().enumerate().map(|(i, array)| bytes(i, array)).collect();
-        let fits = kept.format == packed(format) && kept.arrays.len() == arrays.len();
-        let Some(bytes) = bytes.filter(|_| fits) else { return Ok(false) };
-        for piece in &self.pieces {
-            for ((array, bytes), buffer) in arrays.iter().zip(&bytes).zip(&piece.arrays) {
-                let place = Packed::place(array, self.inputs, piece.first, piece.outputs);
-                self.gpu.write(buffer, 0, &bytes[place])?;
-            }
-        }
-        Ok(true)
     }
 
     /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows. Fails if a value

@@ -123,12 +123,13 @@ fn converted(
     let refused = |error: GpuError| CheckpointError::tensor(list.name(), &error.to_string());
     let [outputs, inputs] = list.padded(padding);
     let bias = list.padded_biases(padding, checkpoint)?;
-    let mut loader = Loader::new(gpu, &[(format, outputs)], inputs, largest(gpu)).map_err(refused)?;
     if let Some(kept) = checkpoint.kept(key, [outputs, inputs])
-        && loader.fill(&kept).map_err(refused)?
+        && let Some(loader) =
+            Loader::kept(gpu, &kept, format, [outputs, inputs], largest(gpu)).map_err(refused)?
     {
         return loader.finish(bias.as_deref()).map_err(refused);
     }
+    let mut loader = Loader::new(gpu, &[(format, outputs)], inputs, largest(gpu)).map_err(refused)?;
     if checkpoint.keeps() {
         loader = loader.copying();
     }

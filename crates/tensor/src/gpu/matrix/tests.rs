@@ -273,7 +273,7 @@ fn gates_are_applied_in_every_form() {
 }
 
 #[test]
-fn a_kept_copy_fills_a_matrix_in_other_pieces() {
+fn a_kept_copy_is_a_matrix_in_other_pieces() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (mut stream, mut scratch, dir) = (gpu.stream(), Scratch::default(), tempfile::tempdir().unwrap());
     for (format, inputs) in [(F16, 40), (Q8_0, 96), (Q5K, 256)] {
@@ -286,29 +286,60 @@ fn a_kept_copy_fills_a_matrix_in_other_pieces() {
         }
         let copy = loader.copy().unwrap();
         let first = loader.finish(None).unwrap();
-        // As a file of kept weights has it.
-        let path = dir.path().join(copy.format());
-        std::fs::write(&path, copy.arrays().concat()).unwrap();
-        let (mut arrays, mut at) = (Vec::new(), 0);
-        for array in copy.arrays() {
-            arrays.push((at, array.len()));
-            at += array.len();
-        }
-        let map = FileMap::open(&path).unwrap();
-        let kept = Kept { format: copy.format(), shape: [75, inputs], map, arrays };
-        let filled = Loader::new(&gpu, &formats, inputs, u64::MAX).unwrap();
-        assert!(filled.fill(&kept).unwrap());
-        let second = filled.finish(None).unwrap();
         let x = Random(5).values(3 * inputs);
-        let [a, b] = [&first, &second].map(|m| forward(m, &mut stream, &x, Way::Auto, &mut scratch));
-        assert_eq!(bits(&a), bits(&b), "{}", format.name());
-        // Of another size or format, or damaged.
-        assert!(!Loader::new(&gpu, &[(format, 64)], inputs, u64::MAX).unwrap().fill(&kept).unwrap());
-        assert!(!Loader::new(&gpu, &[(TensorType::F32, 75)], inputs, u64::MAX).unwrap().fill(&kept).unwrap());
-        let arrays = kept.arrays.iter().map(|(at, bytes)| (at + 4096, *bytes)).collect();
-        let damaged = Kept { arrays, ..kept };
-        assert!(!Loader::new(&gpu, &formats, inputs, u64::MAX).unwrap().fill(&damaged).unwrap());
+        let expected = forward(&first, &mut stream, &x, Way::Auto, &mut scratch);
+        // At the places that a file of kept weights has, which a device may use where they are, and at others, which are copied.
+        for (start, alignment) in [(4096, 4096), (4, 4)] {
+            let (mut bytes, mut arrays) = (vec![0; start], Vec::new());
+            for array in copy.arrays() {
+                bytes.resize(bytes.len().next_multiple_of(alignment), 0);
+                arrays.push((bytes.len(), array.len()));
+                bytes.extend(array);
+            }
+            bytes.resize(bytes.len().next_multiple_of(alignment) + 2, 0);
+            let path = dir.path().join(format!("{} {start}", copy.format()));
+            std::fs::write(&path, bytes).unwrap();
+            let map = FileMap::open(&path).unwrap();
+            let kept = Kept { format: copy.format(), shape: [75, inputs], map, arrays };
+            let load = |kept: &Kept, format, outputs, limit| {
+                Loader::kept(&gpu, kept, format, [outputs, inputs], limit).unwrap()
+            };
+            // In one piece, and in pieces that do not begin at pages.
+            for limit in [u64::MAX, 2 * panel] {
+                let second = load(&kept, format, 75, limit).unwrap().finish(None).unwrap();
+                let found = forward(&second, &mut stream, &x, Way::Auto, &mut scratch);
+                assert_eq!(bits(&expected), bits(&found), "{} {start} {limit}", format.name());
+            }
+            // Of another size or format, or damaged.
+            assert!(load(&kept, format, 64, u64::MAX).is_none());
+            assert!(load(&kept, TensorType::F32, 75, u64::MAX).is_none());
+            let arrays = kept.arrays.iter().map(|(at, bytes)| (at + (1 << 20), *bytes)).collect();
+            assert!(load(&Kept { arrays, ..kept }, format, 75, u64::MAX).is_none());
+        }
     }
+}
+
+#[test]
+fn a_device_that_shares_memory_reads_a_file_where_it_is() {
+    let Some(gpu) = gpu_or_skip() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bytes");
+    let bytes: Vec<u8> = (0..5 * 4096u32).map(|i| (i * 7 % 251) as u8).collect();
+    std::fs::write(&path, &bytes).unwrap();
+    let map = FileMap::open(&path).unwrap();
+    let mut stream = gpu.stream();
+    for place in [0..4096, 4096..4096 + 12_000, 256..512, 12..20] {
+        let buffer = gpu.file(&map, place.clone()).unwrap();
+        // A place that is no multiple of what the device demands is copied.
+        let whole = gpu.imports() && place.start.is_multiple_of(256);
+        assert!(!whole || Arc::strong_count(&map) == 2, "{place:?}");
+        assert_eq!(stream.read(&buffer, 0, place.len() as u64).unwrap(), bytes[place.clone()], "{place:?}");
+        // It cannot be written.
+        assert!(!whole || gpu.write(&buffer, 0, &[0; 4]).is_err());
+        drop(buffer);
+        stream.wait().unwrap();
+    }
+    assert!(gpu.file(&map, bytes.len() - 4..bytes.len() + 4).is_err());
 }
 
 #[test]
