@@ -32,8 +32,10 @@ pub trait InOrder: BlockType {
 
 /// The scales and minima of the parts of a block.
 pub struct Parts {
-    /// Scales, of parts of 32 values the first eight.
-    scales: [int32x4_t; 4],
+    /// How much larger each part's scale is than the next one's; of parts of 32 values there are eight. With `s` the scales, `d` the
+    /// products of the parts and `D` their sums so far, `Σ s[p] d[p] = Σ (s[p] - s[p + 1]) D[p]`: so the products of a part need no
+    /// register that is zero at first.
+    steps: [int32x4_t; 4],
     /// The products of the minima, or of the scales if an integer other than 0 stands for zero, and the sums of the parts' inputs, in
     /// four sums.
     products: int32x4_t,
@@ -175,13 +177,17 @@ pub unsafe fn wide<K: Scaled, D: Dot>(
                 let parts = [vld1q_s16(parts), vld1q_s16(parts.add(8))];
                 // Sums of 32, where parts are that large.
                 let parts = if K::PART == 32 { [vpaddq_s16(parts[0], parts[1]); 2] } else { parts };
-                let (mut all, mut own) = ([vdupq_n_s32(0); LANES], [vdupq_n_s32(0); LANES]);
-                for i in (0..LANES).step_by(2) {
-                    let two = [blocks[i], blocks[i + 1]].map(|block| (block, K::parts(block, parts)));
-                    [all[i], all[i + 1]] = totals::<K, D>(&two, inputs);
-                    [own[i], own[i + 1]] = two.map(|(_, parts)| parts.products);
+                // The sums of two outputs, in pairs.
+                let mut pairs = [[vdupq_n_s32(0); 2]; LANES / 2];
+                for (pairs, two) in pairs.iter_mut().zip(blocks.as_chunks::<2>().0) {
+                    let two = two.map(|block| (block, K::parts(block, parts)));
+                    let [a, b] = totals::<K, D>(&two, inputs);
+                    *pairs = [vpaddq_s32(a, b), vpaddq_s32(two[0].1.products, two[1].1.products)];
                 }
-                let (mut total, own) = (sums(all), sums(own));
+                let [mut total, own] = [0, 1].map(|at| {
+                    let [a, b, c, d] = pairs.map(|pair| pair[at]);
+                    Ints(vpaddq_s32(a, b), vpaddq_s32(c, d))
+                });
                 if K::ZERO != 0 {
                     total = v::sub(total, v::mul_int(own, v::splat_int(i32::from(K::ZERO))));
                 }
@@ -205,21 +211,24 @@ pub unsafe fn wide<K: Scaled, D: Dot>(
 unsafe fn totals<K: Scaled, D: Dot>(blocks: &[(*const u8, Parts); 2], inputs: *const i8) -> [int32x4_t; 2] {
     // SAFETY: as the caller guarantees.
     unsafe {
-        let zero = vdupq_n_s32(0);
-        let mut totals = [zero; 2];
+        let zero = [vdupq_n_s32(0); 2];
+        // The products of all parts so far.
+        let (mut totals, mut so_far) = (zero, zero);
         macro_rules! part {
             ($part:literal, $vector:literal, $lane:literal, $next:literal) => {
                 let x = inputs.add($part * 32);
                 let (first, second) = (vld1q_s8(x), vld1q_s8(x.add(16)));
-                for (total, (block, Parts { scales, .. })) in totals.iter_mut().zip(blocks) {
+                let sums = totals.iter_mut().zip(&mut so_far);
+                for ((total, so_far), (block, Parts { steps, .. })) in sums.zip(blocks) {
                     let [low, high] = K::integers(*block, $part);
-                    *total = if K::PART == 16 {
-                        let own = scales[$vector];
-                        let total = add_scaled::<$lane>(*total, D::dot(zero, low, first), own);
-                        add_scaled::<$next>(total, D::dot(zero, high, second), own)
-                    } else {
-                        let dot = D::dot(D::dot(zero, low, first), high, second);
-                        add_scaled::<{ $part % 4 }>(*total, dot, scales[$part / 4])
+                    *so_far = D::dot(*so_far, low, first);
+                    if K::PART == 16 {
+                        *total = add_scaled::<$lane, { $part == 0 }>(*total, *so_far, steps[$vector]);
+                    }
+                    *so_far = D::dot(*so_far, high, second);
+                    *total = match K::PART {
+                        16 => add_scaled::<$next, false>(*total, *so_far, steps[$vector]),
+                        _ => add_scaled::<{ $part % 4 }, { $part == 0 }>(*total, *so_far, steps[$part / 4]),
                     };
                 }
             };
@@ -236,16 +245,29 @@ unsafe fn totals<K: Scaled, D: Dot>(blocks: &[(*const u8, Parts); 2], inputs: *c
     }
 }
 
-/// `total + dot · scales[LANE]`. As an intrinsic it is compiled to two more instructions, which widen the lane each time.
+/// `total + sum · steps[LANE]`, without the total for the first. As an intrinsic it is compiled to two more instructions, which widen
+/// the lane each time.
 #[inline(always)]
-fn add_scaled<const LANE: i32>(mut total: int32x4_t, dot: int32x4_t, scales: int32x4_t) -> int32x4_t {
-    // SAFETY: NEON is part of the target; the instruction only computes.
+fn add_scaled<const LANE: i32, const FIRST: bool>(
+    mut total: int32x4_t,
+    sum: int32x4_t,
+    steps: int32x4_t,
+) -> int32x4_t {
+    // SAFETY: NEON is part of the target; the instructions only compute.
     unsafe {
-        asm!(
-            "mla {total:v}.4s, {dot:v}.4s, {scales:v}.s[{lane}]",
-            total = inout(vreg) total, dot = in(vreg) dot, scales = in(vreg) scales, lane = const LANE,
-            options(pure, nomem, nostack, preserves_flags)
-        );
+        if FIRST {
+            asm!(
+                "mul {total:v}.4s, {sum:v}.4s, {steps:v}.s[{lane}]",
+                total = lateout(vreg) total, sum = in(vreg) sum, steps = in(vreg) steps, lane = const LANE,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        } else {
+            asm!(
+                "mla {total:v}.4s, {sum:v}.4s, {steps:v}.s[{lane}]",
+                total = inout(vreg) total, sum = in(vreg) sum, steps = in(vreg) steps, lane = const LANE,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
     }
     total
 }
@@ -353,6 +375,13 @@ fn eight(bytes: u64) -> int16x8_t {
     unsafe { vreinterpretq_s16_u16(vmovl_u8(vcreate_u8(bytes))) }
 }
 
+/// Eight bytes without a sign, each less the next one; the last less 0.
+#[inline(always)]
+fn steps(bytes: u64) -> int16x8_t {
+    // SAFETY: NEON is part of the target.
+    unsafe { vreinterpretq_s16_u16(vsubl_u8(vcreate_u8(bytes), vcreate_u8(bytes >> 8))) }
+}
+
 /// The scales and minima of q4_k and q5_k, of six bits each.
 ///
 /// SAFETY: the block has 16 bytes.
@@ -362,10 +391,11 @@ unsafe fn six_bits(block: *const u8, sums: int16x8_t) -> Parts {
     let [low, middle, high] =
         std::array::from_fn(|i| unsafe { block.add(4 + 4 * i).cast::<u32>().read_unaligned() });
     let (six, four, two) = (0x3f3f_3f3f, 0x0f0f_0f0f, 0x3030_3030);
-    let join = |first: u32, second: u32| eight(u64::from(first) | u64::from(second) << 32);
-    let scales = widened(join(low & six, high & four | low >> 2 & two));
-    let minima = join(middle & six, high >> 4 & four | middle >> 2 & two);
-    Parts { scales: [scales[0], scales[1], scales[0], scales[1]], products: products(minima, sums) }
+    let join = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
+    let scales = join(low & six, high & four | low >> 2 & two);
+    let minima = eight(join(middle & six, high >> 4 & four | middle >> 2 & two));
+    let steps = widened(steps(scales));
+    Parts { steps: [steps[0], steps[1], steps[0], steps[1]], products: products(minima, sums) }
 }
 
 impl Scaled for Q4K {
@@ -391,9 +421,11 @@ impl Scaled for Q6K {
         unsafe {
             let all = vld1q_s8(block.add(192).cast());
             let (low, high) = (vmovl_s8(vget_low_s8(all)), vmovl_high_s8(all));
-            let ([a, b], [c, d]) = (widened(low), widened(high));
+            let next = vextq_s8::<1>(all, vdupq_n_s8(0));
+            let (first, second) = (vsubl_s8(vget_low_s8(all), vget_low_s8(next)), vsubl_high_s8(all, next));
+            let ([a, b], [c, d]) = (widened(first), widened(second));
             let products = vaddq_s32(products(low, sums[0]), products(high, sums[1]));
-            Parts { scales: [a, b, c, d], products }
+            Parts { steps: [a, b, c, d], products }
         }
     }
 }
