@@ -150,15 +150,12 @@ impl Question<'_> {
 
     /// A drafter with all that it may see.
     fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
-        let chance = |share: f64| {
-            Some(rates.get(&key(&format!("passing {share}"), drafter, self.models)?)?.0.products)
-        };
+        let chance = |share: f64| rates.number(&key(&format!("passing {share}"), drafter, self.models)?);
         let known: Vec<(f64, f64)> =
             SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
         let usual = usual_chance(drafter);
         let later = |share: f64| {
-            let known =
-                |rank| Some(rates.get(&key(&later_choice(rank, share), drafter, self.models)?)?.0.products);
+            let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.models)?);
             std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
         };
         let further = further(rates, self.models);
@@ -245,26 +242,22 @@ fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<String> {
 
 /// How long the target's texts usually are, in tokens, by the latest ones.
 fn text_tokens(rates: &Rates, models: &Models) -> usize {
-    rates.get(&length_key(models)).map_or(USUAL_TOKENS, |known| known.0.products.round() as usize)
+    rates.number(&length_key(models)).map_or(USUAL_TOKENS, |tokens| tokens.round() as usize)
 }
 
 /// Learn from a finished text of so many tokens how long texts are.
 pub(crate) fn learn_length(rates: &mut Rates, models: &Models, tokens: u64) {
-    let tokens = tokens.max(1) as f64;
-    rates.learn(&length_key(models), Rate { products: tokens, attention: tokens });
+    rates.learn_number(&length_key(models), tokens.max(1) as f64);
 }
 
 /// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
 fn further(rates: &Rates, models: &Models) -> f64 {
-    rates
-        .get(&further_key(models))
-        .map_or_else(|| further_row(models.target.decoder()), |known| known.0.products)
+    rates.number(&further_key(models)).unwrap_or_else(|| further_row(models.target.decoder()))
 }
 
 /// Learn what a further row of the target's pass takes relative to one alone.
 pub(crate) fn learn_further(rates: &mut Rates, models: &Models, further: f64) {
-    let further = further.max(0.01);
-    rates.learn(&further_key(models), Rate { products: further, attention: further });
+    rates.learn_number(&further_key(models), further.max(0.01));
 }
 
 fn further_key(models: &Models) -> String {
@@ -298,13 +291,13 @@ pub(crate) fn learn_drafting(
     let Some(share) = share else { return };
     if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
         let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
-        rates.learn(&key, Rate { products: chance, attention: chance });
+        rates.learn_number(&key, chance);
     }
     let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
     for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
         if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, models) {
             let chance = (found as f64 / known as f64).max(0.001);
-            rates.learn(&key, Rate { products: chance, attention: chance });
+            rates.learn_number(&key, chance);
         }
     }
     let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();

@@ -208,9 +208,8 @@ impl Forecast<'_> {
             times[*part as usize] += rate.ms(work);
             basis = basis.max(known);
         }
-        if let Some((share, known)) = rates.get(&writing_key(method, self.models)) {
-            times[Part::Token as usize] *= share.products;
-            basis = basis.max(known);
+        if let Some(share) = rates.number(&writing_key(method, self.models)) {
+            times[Part::Token as usize] *= share;
         }
         let [tower, prompt, writing] = times.map(Some);
         (estimate.tower_ms, estimate.prompt_ms, estimate.writing_ms) = (tower, prompt, writing);
@@ -244,9 +243,8 @@ pub(crate) fn learn_writing(
         rates.learn(&key, rate);
     }
     let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
-    let share = Rate { products: share, attention: share };
-    if share.is_sane() && stats.emitted >= 8 {
-        rates.learn(&writing_key(method, models), share);
+    if share > 0.0 && stats.emitted >= 8 {
+        rates.learn_number(&writing_key(method, models), share);
     }
     rates.save();
 }

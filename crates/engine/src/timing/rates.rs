@@ -1,4 +1,5 @@
-//! The speeds of stages that have been measured, by model, device and build; kept in a small file from one start to the next.
+//! The speeds of stages that have been measured, and other numbers that follow from finished runs, by model, device and build; kept in
+//! a small file from one start to the next.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,16 +15,53 @@ use specreel_model::family::VideoLlm;
 use specreel_record::Basis;
 use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
 
-/// Speeds in the file; the one that was measured longest ago is dropped first.
+/// Figures in the file; the one that was measured longest ago is dropped first.
 const MOST: usize = 128;
 /// A larger file is not one of ours.
 const LARGEST: u64 = 256 << 10;
 /// A change smaller than this is not worth writing.
 const CHANGE: f64 = 0.03;
 
+/// What is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Figure {
+    /// The speed of a stage.
+    Speed(Rate),
+    /// What is no speed: a share, a ratio, a length. Not negative.
+    Number(f64),
+}
+
+impl Figure {
+    fn is_sane(&self) -> bool {
+        match self {
+            Self::Speed(rate) => rate.is_sane(),
+            Self::Number(number) => (0.0..1e9).contains(number),
+        }
+    }
+
+    /// Between this figure and a newer one. One of another kind replaces it.
+    fn towards(&self, newer: &Self) -> Self {
+        match (self, newer) {
+            (Self::Speed(rate), Self::Speed(newer)) => Self::Speed(rate.towards(newer)),
+            (Self::Number(number), Self::Number(newer)) => Self::Number((number + newer) / 2.0),
+            _ => *newer,
+        }
+    }
+
+    /// True if it differs enough from an earlier one to be written.
+    fn has_moved(&self, before: &Self) -> bool {
+        let by = |a: f64, b: f64| (a / b - 1.0).abs() > CHANGE;
+        match (self, before) {
+            (Self::Speed(a), Self::Speed(b)) => by(a.products, b.products) || by(a.attention, b.attention),
+            (Self::Number(a), Self::Number(b)) => by(*a, *b),
+            _ => true,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Known {
-    rate: Rate,
+    figure: Figure,
     basis: Basis,
     /// When it was measured, in seconds since 1970.
     at: u64,
@@ -48,27 +86,47 @@ impl Rates {
 
     /// A speed, and how it is known.
     pub fn get(&self, key: &str) -> Option<(Rate, Basis)> {
-        self.known.get(key).map(|known| (known.rate, known.basis))
+        match self.known.get(key)? {
+            Known { figure: Figure::Speed(rate), basis, .. } => Some((*rate, *basis)),
+            _ => None,
+        }
+    }
+
+    /// A number that is no speed.
+    pub fn number(&self, key: &str) -> Option<f64> {
+        match self.known.get(key)?.figure {
+            Figure::Number(number) => Some(number),
+            Figure::Speed(_) => None,
+        }
     }
 
     /// Take in the speed of a finished stage.
     pub(crate) fn learn(&mut self, key: &str, rate: Rate) {
+        self.learn_figure(key, Figure::Speed(rate));
+    }
+
+    /// Take in a number of a finished run, unless it is not one.
+    pub(crate) fn learn_number(&mut self, key: &str, number: f64) {
+        let figure = Figure::Number(number);
+        if figure.is_sane() {
+            self.learn_figure(key, figure);
+        }
+    }
+
+    fn learn_figure(&mut self, key: &str, figure: Figure) {
         let before =
-            self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| known.rate);
-        let learned = before.map_or(rate, |before| before.towards(&rate));
-        let moved = |before: Rate| {
-            let by = |a: f64, b: f64| (a / b - 1.0).abs() > CHANGE;
-            by(learned.products, before.products) || by(learned.attention, before.attention)
-        };
-        if before.is_none_or(moved) {
+            self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| known.figure);
+        let figure = before.map_or(figure, |before| before.towards(&figure));
+        if before.is_none_or(|before| figure.has_moved(&before)) {
             self.changed.insert(key.to_owned());
         }
-        self.known.insert(key.to_owned(), Known { rate: learned, basis: Basis::Measured, at: now() });
+        self.known.insert(key.to_owned(), Known { figure, basis: Basis::Measured, at: now() });
     }
 
     /// Take in the speed of a short pass; a measured one is more accurate.
     pub fn probed(&mut self, key: &str, rate: Rate) {
-        self.known.entry(key.to_owned()).or_insert(Known { rate, basis: Basis::Probed, at: now() });
+        let probed = Known { figure: Figure::Speed(rate), basis: Basis::Probed, at: now() };
+        self.known.entry(key.to_owned()).or_insert(probed);
     }
 
     /// Write changed figures. Other processes' figures stay. A failure costs only the speeds.
@@ -123,9 +181,12 @@ fn read(file: &Path) -> BTreeMap<String, Known> {
     };
     let known = |(key, value): (String, Value)| {
         let number = |name: &str| value.get(name)?.as_f64();
-        let rate = Rate { products: number("products")?, attention: number("attention")? };
+        let figure = match number("number") {
+            Some(number) => Figure::Number(number),
+            None => Figure::Speed(Rate { products: number("products")?, attention: number("attention")? }),
+        };
         let at = value.get("at").and_then(Value::as_u64).unwrap_or(0);
-        rate.is_sane().then_some((key, Known { rate, basis: Basis::Measured, at }))
+        figure.is_sane().then_some((key, Known { figure, basis: Basis::Measured, at }))
     };
     all.into_iter().filter_map(known).collect()
 }
@@ -133,8 +194,12 @@ fn read(file: &Path) -> BTreeMap<String, Known> {
 fn write(file: &Path, all: &BTreeMap<String, Known>) -> std::io::Result<()> {
     let dir = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(dir)?;
-    let entry = |(key, Known { rate, at, .. }): (&String, &Known)| {
-        (key.clone(), json!({"products": rate.products, "attention": rate.attention, "at": at}))
+    let entry = |(key, Known { figure, at, .. }): (&String, &Known)| {
+        let value = match figure {
+            Figure::Speed(rate) => json!({"products": rate.products, "attention": rate.attention, "at": at}),
+            Figure::Number(number) => json!({"number": number, "at": at}),
+        };
+        (key.clone(), value)
     };
     let text = serde_json::to_string_pretty(&all.iter().map(entry).collect::<serde_json::Map<_, _>>())?;
     let mut whole = tempfile::NamedTempFile::new_in(dir)?;
@@ -177,6 +242,16 @@ mod tests {
         rates.learn("d", RATE);
         rates.save();
         assert!(["a", "c", "d"].iter().all(|key| kept(key).is_some()));
+        // Numbers beside speeds; none is taken for the other.
+        rates.learn_number("n", 30.0);
+        rates.learn_number("n", 10.0);
+        rates.learn_number("m", f64::NAN);
+        assert_eq!((rates.number("n"), rates.get("n"), rates.number("d")), (Some(20.0), None, None));
+        assert_eq!(rates.number("m"), None);
+        rates.save();
+        let mut other = Rates::default();
+        other.keep_in(file.clone());
+        assert_eq!((other.number("n"), other.get("d").is_some()), (Some(20.0), true));
         // A small change is not written.
         let before = std::fs::read(&file).unwrap();
         rates.learn("d", Rate { products: 4.1, ..RATE });
@@ -193,7 +268,7 @@ mod tests {
             "{",
             "[1]",
             "\u{0}",
-            r#"{"a": 3, "b": {"products": -1, "attention": 2}, "c": {"products": 1e300, "attention": 1}}"#,
+            r#"{"a": 3, "b": {"products": -1, "attention": 2}, "c": {"products": 1e300, "attention": 1}, "d": {"number": -1}}"#,
         ] {
             std::fs::write(&file, text).unwrap();
             assert!(read(&file).is_empty(), "{text}");
