@@ -162,10 +162,10 @@ impl Switched {
         let Self { after, from, to, passing, expected, rest_ms: [without, with] } = self;
         let [passing, expected] = [passing, expected].map(|share| 100.0 * share);
         format!(
-            "switched from {from} to {to} after {after} tokens: drafts pass {passing:.0} %, expected {expected:.0} %; for the rest \
-             {:.2} s, expected {:.2} s",
-            without / 1e3,
-            with / 1e3
+            "switched from {from} to {to} after {after} tokens: the rest should take {:.2} s instead of {:.2} s, with {expected:.0} % \
+             of the drafts passing instead of {passing:.0} %",
+            with / 1e3,
+            without / 1e3
         )
     }
 }
