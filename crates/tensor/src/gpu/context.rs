@@ -1,11 +1,8 @@
 //! An opened GPU: its device, its limits, and the kernels compiled for it.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use super::{
@@ -13,12 +10,10 @@ use super::{
     adapter::{self, Adapter, AdapterKind},
     imported::Importer,
     kernel::Kernels,
+    upload::Uploads,
 };
-use crate::{error::gpu::one_line, store::FileMap};
+use crate::error::gpu::one_line;
 use specreel_record::Traffic;
-
-/// Bytes that may wait in host memory before they are moved to the device.
-const UPLOAD: u64 = 64 << 20;
 
 /// Bytes of a kernel's parameters at most.
 pub(super) const PARAMS: u64 = 256;
@@ -39,8 +34,7 @@ struct Inner {
     notes: Mutex<Vec<String>>,
     /// A row had other bits among other rows.
     inexact: AtomicBool,
-    /// Bytes written since the last submission.
-    waiting: AtomicU64,
+    uploads: Uploads,
     traffic: Mutex<Traffic>,
 }
 
@@ -81,7 +75,8 @@ impl Gpu {
             memory_hints: wgpu::MemoryHints::MemoryUsage,
             ..Default::default()
         };
-        let (device, queue, importer) = match Importer::open(&adapter, &about) {
+        let importing = if plain { None } else { Importer::open(&adapter, &about) };
+        let (device, queue, importer) = match importing {
             Some((device, queue, importer)) => (device, queue, Some(importer)),
             None => {
                 let (device, queue) = pollster::block_on(adapter.raw.request_device(&about))
@@ -111,7 +106,7 @@ impl Gpu {
             state,
             notes: Mutex::default(),
             inexact: AtomicBool::new(false),
-            waiting: AtomicU64::new(0),
+            uploads: Uploads::default(),
             traffic: Mutex::default(),
         })))
     }
@@ -201,6 +196,15 @@ impl Gpu {
         self.0.device.destroy();
         // The callback runs while the device is polled.
         drop(self.0.device.poll(wgpu::PollType::Poll));
+    /// What takes memory of the host, if the device shares it and its driver can do so.
+    pub(super) fn importer(&self) -> Option<&Importer> {
+        self.0.importer.as_ref()
+    }
+
+    pub(super) fn uploads(&self) -> &Uploads {
+        &self.0.uploads
+    }
+
         self.0.state.set(GpuError::Lost("the device was closed".into()));
     }
 
@@ -236,70 +240,6 @@ impl Gpu {
         }
         let about = wgpu::BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
         self.scoped(size, || self.0.device.create_buffer(&about))
-    }
-
-    /// Memory with these bytes.
-    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Buffer> {
-        let buffer = self.buffer(bytes.len() as u64)?;
-        self.write(&buffer, 0, bytes)?;
-        Ok(buffer)
-    }
-
-    /// True if its driver takes pages of mapped files as memory of the device.
-    #[cfg(test)]
-    pub(crate) fn imports(&self) -> bool {
-        self.0.importer.is_some()
-    }
-
-    /// Memory with the bytes of a place in a mapped file, which is only read: the file's own pages if the device shares the
-    /// host's memory and its driver takes them, a copy otherwise. Fails if the place is not in the file, or memory is missing.
-    pub(crate) fn file(&self, map: &Arc<FileMap>, place: Range<usize>) -> Result<Buffer> {
-        let import = |importer: &Importer| importer.import(&self.0.device, map, place.clone());
-        if let Some(imported) = self.0.importer.as_ref().and_then(import) {
-            return Ok(Buffer::new(imported));
-        }
-        match map.bytes().get(place.clone()) {
-            Some(bytes) => self.upload(bytes),
-            None => Err(GpuError::Invalid(format!("bytes {place:?} of a file of {}", map.bytes().len()))),
-        }
-    }
-
-    /// Write before all that is submitted from now on; `at` is a multiple of 4. Bytes beyond a multiple of 4 are padded with
-    /// zeros. For data in the order of a stream's commands there is [`Stream::write`]. Fails if the bytes do not fit into the
-    /// buffer, or memory to hand them over is missing.
-    pub fn write(&self, buffer: &Buffer, at: u64, bytes: &[u8]) -> Result<()> {
-        self.check()?;
-        let end = at + (bytes.len() as u64).next_multiple_of(4);
-        if !at.is_multiple_of(4) || end > buffer.bytes() {
-            let size = buffer.bytes();
-            return Err(GpuError::Invalid(format!("{} bytes at {at} of a buffer of {size}", bytes.len())));
-        }
-        let mut at = at;
-        // In pieces: a copy of each waits in host memory until the device has taken it.
-        for piece in bytes.chunks(UPLOAD as usize) {
-            let whole = piece.len() / 4 * 4;
-            self.scoped(piece.len() as u64, || {
-                self.0.queue.write_buffer(buffer.raw(), at, &piece[..whole]);
-                if whole < piece.len() {
-                    let mut last = [0; 4];
-                    last[..piece.len() - whole].copy_from_slice(&piece[whole..]);
-                    self.0.queue.write_buffer(buffer.raw(), at + whole as u64, &last);
-                }
-            })?;
-            at += piece.len() as u64;
-            if self.0.waiting.fetch_add(piece.len() as u64, Ordering::Relaxed) + piece.len() as u64 >= UPLOAD
-            {
-                self.flush()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Move written bytes to the device and release their copies in host memory.
-    fn flush(&self) -> Result<()> {
-        self.0.waiting.store(0, Ordering::Relaxed);
-        let submission_index = Some(self.0.queue.submit([]));
-        self.wait(submission_index)
     }
 
     pub(super) fn wait(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<()> {

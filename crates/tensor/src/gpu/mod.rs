@@ -26,6 +26,7 @@ mod stream;
 mod table;
 #[doc(hidden)]
 pub mod testing;
+mod upload;
 
 pub use crate::error::gpu::{GpuError, Result};
 

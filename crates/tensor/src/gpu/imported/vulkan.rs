@@ -55,7 +55,8 @@ impl Importer {
         let add = Box::new(|args: wgpu::hal::vulkan::CreateDeviceCallbackArgs<'_, '_, '_>| {
             args.extensions.push(name);
         });
-        let (features, limits, hints) = (about.required_features, &about.required_limits, &about.memory_hints);
+        let (features, limits, hints) =
+            (about.required_features, &about.required_limits, &about.memory_hints);
         // SAFETY: the driver has the extension, which needs no feature; nothing else is changed.
         let open = unsafe { hal.open_with_callback(features, limits, hints, Some(add)) }.ok()?;
         let device = open.device.raw_device().clone();
@@ -63,12 +64,37 @@ impl Importer {
         // SAFETY: the device was opened from this adapter with these features and limits.
         let (opened, queue) = unsafe { adapter.raw.create_device_from_hal(open, about) }.ok()?;
         let alignment = host.min_imported_host_pointer_alignment;
-        Some((opened, queue, Self { device, extension, alignment, memory }))
+        let importer = Self { device, extension, alignment, memory };
+        importer.reads_files(&opened, &queue).then_some((opened, queue, importer))
+    }
+
+    /// True if the device reads a page of a mapped file. Some drivers take such pages and fail later, when they are used.
+    fn reads_files(&self, gpu: &wgpu::Device, queue: &wgpu::Queue) -> bool {
+        const SIZE: usize = 4096;
+        let Ok(program) = std::env::current_exe().and_then(|path| FileMap::open(&path)) else { return false };
+        let Some(page) = self.import(gpu, &program, 0..SIZE) else { return false };
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let about =
+            wgpu::BufferDescriptor { label: None, size: SIZE as u64, usage, mapped_at_creation: false };
+        let copy = gpu.create_buffer(&about);
+        let mut encoder = gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        encoder.copy_buffer_to_buffer(&page, 0, &copy, 0, SIZE as u64);
+        queue.submit([encoder.finish()]);
+        let (done, mapped) = std::sync::mpsc::sync_channel(1);
+        copy.map_async(wgpu::MapMode::Read, .., move |result| drop(done.send(result)));
+        let polled = gpu.poll(wgpu::PollType::wait_indefinitely());
+        let is_mapped = polled.is_ok() && matches!(mapped.try_recv(), Ok(Ok(())));
+        is_mapped && copy.get_mapped_range(..).is_ok_and(|view| view[..] == program.bytes()[..SIZE])
     }
 
     /// Memory of the device `gpu`, which this was opened with, whose bytes are those of a place in a mapped file. It is only read.
     /// `None` if the driver refuses it: not every one takes the pages of a file, or pages that cannot be written.
-    pub fn import(&self, gpu: &wgpu::Device, map: &Arc<FileMap>, place: Range<usize>) -> Option<wgpu::Buffer> {
+    pub fn import(
+        &self,
+        gpu: &wgpu::Device,
+        map: &Arc<FileMap>,
+        place: Range<usize>,
+    ) -> Option<wgpu::Buffer> {
         let size = map.bytes().get(place.clone())?.len() as u64;
         if size == 0 || !size.is_multiple_of(4) {
             return None;
