@@ -202,6 +202,11 @@ impl Checkpoint {
         Self { weight_cache: cache, ..self }
     }
 
+    /// Where converted weights are kept, if they are.
+    pub fn weight_cache(&self) -> Option<&WeightCache> {
+        self.weight_cache.as_ref()
+    }
+
     /// Find the kept weights of a `variant` (weight types), or begin to keep them. `expected` is their size in bytes. Converted
     /// matrices may wait for the disk if they are the loaded model's own memory (`are_shared`), others hold up the loading. Fails if
     /// the loading was stopped, or a weight file cannot be read.

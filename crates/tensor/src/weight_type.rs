@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The type of a tensor's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TensorType {
     F32,
     Half(HalfKind),

@@ -14,6 +14,7 @@
 
 mod entry;
 pub(crate) mod file;
+mod kernels;
 pub(crate) mod source;
 pub(crate) mod writer;
 
@@ -23,6 +24,7 @@ use std::{
 };
 
 pub use entry::{CacheEntry, EntryState};
+pub use kernels::KernelLimits;
 pub use source::Standing;
 pub use writer::wait_for_writers;
 

@@ -113,7 +113,8 @@ impl Decoder {
         if let Some(gpu) = device.gpu() {
             let ops = GpuOps::new(gpu, device.dtype(), kv_type);
             let decoder = OnDevice::load(ops, checkpoint, config, progress)?;
-            let alike = decoder.computes_rows_alike();
+            let chosen = decoder.choose_kernels(checkpoint.weight_cache());
+            let alike = chosen.and_then(|()| decoder.computes_rows_alike());
             if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
                 gpu.doubt();
             }

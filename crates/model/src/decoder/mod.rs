@@ -13,6 +13,7 @@ mod buffers;
 mod cache;
 mod convolved;
 mod dispatch;
+mod kernel_choice;
 mod layer;
 mod on_device;
 pub mod parts;

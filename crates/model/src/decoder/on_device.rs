@@ -26,7 +26,7 @@ use specreel_tensor::{
 };
 
 pub(super) struct OnDevice<D: Ops> {
-    ops: D,
+    pub(super) ops: D,
     config: TextConfig,
     /// `vocab × hidden`: rows are looked up, not multiplied.
     table: Arc<D::Table>,
@@ -129,7 +129,7 @@ impl<D: Ops> OnDevice<D> {
         AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
     }
 
-    fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
+    pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
     }
 

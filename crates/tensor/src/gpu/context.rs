@@ -10,6 +10,7 @@ use super::{
     adapter::{self, Adapter, AdapterKind},
     imported::Importer,
     kernel::Kernels,
+    products::choice::Limits,
     upload::Uploads,
 };
 use crate::error::gpu::one_line;
@@ -30,6 +31,7 @@ struct Inner {
     adapter: Adapter,
     plain: bool,
     kernels: Kernels,
+    limits: Mutex<Limits>,
     state: Arc<State>,
     notes: Mutex<Vec<String>>,
     /// A row had other bits among other rows.
@@ -103,6 +105,7 @@ impl Gpu {
             adapter,
             plain,
             kernels: Kernels::default(),
+            limits: Mutex::default(),
             state,
             notes: Mutex::default(),
             inexact: AtomicBool::new(false),
@@ -136,6 +139,17 @@ impl Gpu {
 
     pub(super) fn kernels(&self) -> &Kernels {
         &self.0.kernels
+    }
+
+    pub(super) fn limits_of_kernels(&self) -> &Mutex<Limits> {
+        &self.0.limits
+    }
+
+    /// The adapter with its driver, and how kernels are compiled: what their speed depends on.
+    pub(crate) fn identity(&self) -> String {
+        let Adapter { name, backend, driver, .. } = &self.0.adapter;
+        let plain = if self.0.plain { ", plain" } else { "" };
+        format!("{name}, {backend}, {driver}{plain}")
     }
 
     /// True unless a row was found to differ in its bits among others. Every kernel adds in one order; a driver's compiler could
@@ -182,6 +196,15 @@ impl Gpu {
         &self.0.queue
     }
 
+    /// What takes memory of the host, if the device shares it and its driver can do so.
+    pub(super) fn importer(&self) -> Option<&Importer> {
+        self.0.importer.as_ref()
+    }
+
+    pub(super) fn uploads(&self) -> &Uploads {
+        &self.0.uploads
+    }
+
     /// Nothing, or why the device can no longer be used. The first error that no call returned: a loss, or commands that were
     /// refused after they had been recorded.
     pub fn check(&self) -> Result<()> {
@@ -196,15 +219,6 @@ impl Gpu {
         self.0.device.destroy();
         // The callback runs while the device is polled.
         drop(self.0.device.poll(wgpu::PollType::Poll));
-    /// What takes memory of the host, if the device shares it and its driver can do so.
-    pub(super) fn importer(&self) -> Option<&Importer> {
-        self.0.importer.as_ref()
-    }
-
-    pub(super) fn uploads(&self) -> &Uploads {
-        &self.0.uploads
-    }
-
         self.0.state.set(GpuError::Lost("the device was closed".into()));
     }
 

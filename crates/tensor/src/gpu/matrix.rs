@@ -47,7 +47,7 @@ impl Matrix {
     }
 
     /// Its first outputs: at most this many, on the same memory.
-    pub fn first_outputs(&self, outputs: usize) -> Self {
+    pub(crate) fn first_outputs(&self, outputs: usize) -> Self {
         let piece = |piece: &Piece| Piece {
             format: piece.format,
             arrays: piece.arrays.clone(),

@@ -4,6 +4,7 @@
 //! by arithmetic. Both add in the order of `shaders/products.wgsl`, so a row's result depends neither on the kernel nor on the
 //! other rows.
 
+pub(super) mod choice;
 pub(crate) mod input;
 pub(crate) mod source;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::{
     quant::{BlockType, with_type},
 };
 
-/// Rows up to which the kernel for few rows reads the weights once.
+/// Rows of a workgroup of the kernel for few rows, at most: more of them read the weights again.
 const FEW: usize = 16;
 /// Panels of a tile.
 const TILE_PANELS: usize = 4;
@@ -29,26 +30,13 @@ const TILE_ROWS: usize = 16;
 /// Which kernel to take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The faster one for the number of rows.
+    /// The faster one for the number of rows; see [`choice`].
     #[default]
     Auto,
-    #[cfg(test)]
+    /// That for few rows.
     Few,
     /// That for many rows.
-    #[cfg(test)]
     Tiles,
-}
-
-impl Way {
-    fn is_few(self, rows: usize) -> bool {
-        match self {
-            Way::Auto => rows <= FEW,
-            #[cfg(test)]
-            Way::Few => true,
-            #[cfg(test)]
-            Way::Tiles => false,
-        }
-    }
 }
 
 /// Some outputs of a matrix, in one format and no larger than the device's bindings.
@@ -174,7 +162,11 @@ impl Product<'_> {
             row: row as u32,
         };
         let panels = piece.outputs.div_ceil(PANEL);
-        let (kernel, groups) = if self.way.is_few(self.rows) {
+        let is_few = match self.way {
+            Way::Auto => self.rows <= stream.gpu().few_limit(piece.format),
+            way => way == Way::Few,
+        };
+        let (kernel, groups) = if is_few {
             let rows = few_rows(self.rows);
             (few(stream.gpu(), piece.format, rows, false)?, [panels, self.rows.div_ceil(rows), 1])
         } else {
@@ -215,10 +207,12 @@ impl Product<'_> {
     }
 }
 
-/// Rows of a workgroup of the kernel for few rows: exact up to 8, so that none is computed in vain where it costs most.
+/// Rows of a workgroup of the kernel for few rows, if all have as many: exact up to 8, so that none is computed in vain where it
+/// costs most.
 fn few_rows(rows: usize) -> usize {
-    match rows {
-        0..=8 => rows.max(1),
+    let groups = rows.div_ceil(FEW).max(1);
+    match rows.div_ceil(groups) {
+        each @ 0..=8 => each.max(1),
         9..=12 => 12,
         _ => FEW,
     }
@@ -316,8 +310,10 @@ mod tests {
         for kind in TensorType::ALL {
             assert!(product_bindings(kind).len() <= 8, "{kind:?}");
         }
-        for rows in 1..=16 {
-            assert!(few_rows(rows) >= rows && (rows > 8 || few_rows(rows) == rows));
+        for rows in 1..=64 {
+            let (each, groups) = (few_rows(rows), rows.div_ceil(FEW));
+            assert!(each <= FEW && each * groups >= rows && (rows > 8 || each == rows), "{rows}");
         }
+        assert_eq!([17, 24, 26, 33].map(few_rows), [12, 12, 16, 12]);
     }
 }

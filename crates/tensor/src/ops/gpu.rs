@@ -8,7 +8,7 @@ mod placing;
 mod tower;
 mod work;
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use self::{
     tower::{GpuLayout, blend, copy_back, copy_part, fit, with_part},
@@ -90,6 +90,24 @@ impl Ops for GpuOps {
 
     fn computes(&self, head_dim: usize) -> bool {
         attention::computes(head_dim)
+    }
+
+    fn kernel_device(&self) -> Option<String> {
+        Some(self.gpu.identity())
+    }
+
+    fn choose_kernels(
+        &self,
+        known: &BTreeMap<String, usize>,
+        matrices: &[&Self::Matrix],
+    ) -> Result<BTreeMap<String, usize>> {
+        self.gpu.set_few_limits(known);
+        let matrices: Vec<&Matrix> = matrices.iter().map(|matrix| &***matrix).collect();
+        Ok(self.gpu.measure_few_limits(&matrices)?)
+    }
+
+    fn first_outputs(matrix: &Self::Matrix, outputs: usize) -> Option<Self::Matrix> {
+        Some(Arc::new(matrix.first_outputs(outputs)))
     }
 
     fn chunk(&self) -> usize {

@@ -14,7 +14,7 @@ pub(crate) mod cpu;
 mod gpu;
 mod tensors;
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 pub use self::{
     cpu::{CpuOps, WORKSPACE},
@@ -230,6 +230,26 @@ pub trait Ops: Clone + Send + Sync + Sized + 'static {
 
     /// Why the device does not compute a layer of experts: `None` if it does.
     fn experts_problem(_: &Experts<Self::Matrix>) -> Option<String> {
+        None
+    }
+
+    /// What the speed of kernels depends on that are chosen by measurement: the device and its driver. `None` if none are.
+    fn kernel_device(&self) -> Option<String> {
+        None
+    }
+
+    /// Take the kernels that were measured as the faster ones earlier, and measure those for other types of these matrices. Returns
+    /// what is new: for each weight type, the most rows of a pass for which the kernel for few rows is taken.
+    fn choose_kernels(
+        &self,
+        _known: &BTreeMap<String, usize>,
+        _matrices: &[&Self::Matrix],
+    ) -> Result<BTreeMap<String, usize>> {
+        Ok(BTreeMap::new())
+    }
+
+    /// A matrix of at most the first outputs of another one, on the same memory, if the device has such.
+    fn first_outputs(_matrix: &Self::Matrix, _outputs: usize) -> Option<Self::Matrix> {
         None
     }
 

@@ -132,7 +132,7 @@ macro_rules! block_types {
             pub(crate) use $module::$name;
         )+
 
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum BlockKind {
             $($(#[$doc])* $name,)+
         }

@@ -91,7 +91,12 @@ fn clear(cache: &WeightCache, name: Option<&str>, stale: bool, json: bool) -> Re
             )
         })?;
     }
-    let partial = if name.is_none() && !stale { cache.remove_partial() } else { 0 };
+    let partial = if name.is_none() && !stale {
+        cache.forget_kernel_limits();
+        cache.remove_partial()
+    } else {
+        0
+    };
     let freed = entries.iter().map(|entry| entry.bytes).sum::<u64>() + partial;
     let text = if json {
         format!("{}\n", json!({"removed": entries.len(), "bytes": freed}))

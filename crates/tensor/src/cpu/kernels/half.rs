@@ -6,7 +6,7 @@
 use super::{DisjointSliceMut, Product, portable};
 
 /// A 16-bit float type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HalfKind {
     /// IEEE half precision.
     F16,
