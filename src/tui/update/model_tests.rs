@@ -8,6 +8,7 @@ use crate::tui::{
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, FailureClass, LoadedParts, Ready, Stage};
+use specreel_speculate::Method;
 use specreel_video::Rule;
 use testing::{config, notice, press};
 
@@ -237,6 +238,16 @@ fn only_the_drafter_is_changed_and_the_method_follows() {
     // The chosen method needs a draft model.
     assert_eq!(notice(&mut studio), "embedded in use; 73 MB freed; method autoregressive");
     assert_eq!(studio.model().methods.current().unwrap().name, "autoregressive");
+    // One that needs a draft head, with models that have none.
+    let mut studio = screen();
+    let methods = &mut studio.model().methods;
+    methods.turned.extend(["auto", "eagle3"].map(|name| Method::preset(name).unwrap()));
+    methods.choose(methods.turned.len() - 1);
+    press(&mut studio, "down");
+    press(&mut studio, "enter");
+    studio.handle(Msg::PairOpened(Ok(Box::new(opened("/models/big", Some("/models/small"))))));
+    studio.handle(ready("big", Some("small")));
+    assert_eq!(studio.model().methods.current().unwrap().name, "auto");
 }
 
 #[test]

@@ -293,12 +293,13 @@ pub(super) fn ready(model: &mut Model, ready: &Ready) -> Vec<Effect> {
     effects
 }
 
-/// Choose another method if the chosen one cannot run with these models: the plain one with a drafter, or none. Returns its name.
+/// Choose the default method if the chosen one cannot run with these models. Returns its name.
 fn other_method(model: &mut Model) -> Option<String> {
     model.unavailable(model.methods.chosen)?;
-    let can_run = |at: &usize| model.unavailable(*at).is_none();
-    let named = |name: &str| model.methods.turned.iter().position(|method| method.name == name);
-    let at = ["naive", "autoregressive"].into_iter().filter_map(named).find(can_run)?;
+    let EngineState::Ready(Ready { parts: Some(parts), .. }) = &model.engine else { return None };
+    let drafts = parts.drafter || !parts.heads.is_empty() || parts.mtp;
+    let default = if drafts { "auto" } else { "autoregressive" };
+    let at = model.methods.turned.iter().position(|method| method.name == default)?;
     model.methods.choose(at);
     model.methods.current().map(|method| method.name.clone())
 }
