@@ -436,7 +436,7 @@ fn steps_of_runs() {
     t.run("caption demo --max-new-tokens 24 --method naive --steps --save run.jsonl");
     t.run("caption demo --max-new-tokens 24 --method lvspec-tree --steps --quiet");
     t.run("caption demo --max-new-tokens 3 --method autoregressive --steps --quiet");
-    t.run("caption demo --max-new-tokens 6 --segments 2 --steps --quiet");
+    t.run("caption demo --max-new-tokens 6 --method naive --segments 2 --steps --quiet");
     t.run("replay run.jsonl --speed 0 --steps --quiet --color always");
     t.run("caption demo --steps --json");
     check!(t);
