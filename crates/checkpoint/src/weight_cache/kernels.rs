@@ -1,4 +1,4 @@
-//! What was measured of a device's kernels, kept beside the weights.
+//! Measurements of a device's kernels, kept beside the weights.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

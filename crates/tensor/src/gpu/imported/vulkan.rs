@@ -25,7 +25,7 @@ impl std::fmt::Debug for Importer {
     }
 }
 
-/// What Vulkan is told of the handles.
+/// What the imported memory is.
 const HANDLE: vk::ExternalMemoryHandleTypeFlags = vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT;
 
 impl Importer {
@@ -87,7 +87,7 @@ impl Importer {
         is_mapped && copy.get_mapped_range(..).is_ok_and(|view| view[..] == program.bytes()[..SIZE])
     }
 
-    /// Memory of the device `gpu`, which this was opened with, whose bytes are those of a place in a mapped file. It is only read.
+    /// A buffer of the device `gpu`, with which this was opened, over a place in a mapped file. It is only read.
     /// `None` if the driver refuses it: not every one takes the pages of a file, or pages that cannot be written.
     pub fn import(
         &self,
@@ -144,7 +144,7 @@ impl Importer {
         let ask = self.extension.fp().get_memory_host_pointer_properties_ext;
         // SAFETY: the extension is enabled, the pointer is aligned, and its memory is mapped as long as `map` lives.
         unsafe { ask(self.device.handle(), HANDLE, pointer.cast(), &mut host) }.result().ok()?;
-        // Memory that both sides see without being told of changes.
+        // Memory that needs no flushing.
         let coherent = vk::MemoryPropertyFlags::HOST_VISIBLE | vk::MemoryPropertyFlags::HOST_COHERENT;
         let kinds = needs.memory_type_bits & host.memory_type_bits;
         let kind = (0..self.memory.memory_type_count).find(|&kind| {

@@ -101,8 +101,8 @@ impl<'a> Loader<'a> {
         Self::with(gpu, &[(format, outputs)], inputs, limit, &from).map(Some)
     }
 
-    /// As [`Loader::new`]; `memory` makes an array's buffer for so many outputs from a first one of its format on. It is also told
-    /// the array's number.
+    /// As [`Loader::new`]; `memory` makes the buffer of an array, which it also gets by its number, for so many outputs from a
+    /// first one of their format on.
     fn with(
         gpu: &'a Gpu,
         parts: &[(TensorType, usize)],

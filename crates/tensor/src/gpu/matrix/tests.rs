@@ -330,7 +330,7 @@ fn a_device_that_shares_memory_reads_a_file_where_it_is() {
     let mut stream = gpu.stream();
     for place in [0..4096, 4096..4096 + 12_000, 256..512, 12..20] {
         let buffer = gpu.file(&map, place.clone()).unwrap();
-        // A place that is no multiple of what the device demands is copied.
+        // A place that is not aligned as the device demands is copied.
         let whole = gpu.importer().is_some() && place.start.is_multiple_of(256);
         assert!(!whole || Arc::strong_count(&map) == 2, "{place:?}");
         assert_eq!(stream.read(&buffer, 0, place.len() as u64).unwrap(), bytes[place.clone()], "{place:?}");

@@ -45,11 +45,10 @@ impl Gpu {
     pub(crate) fn measure_few_limits(&self, matrices: &[&Matrix]) -> Result<BTreeMap<String, usize>> {
         let mut new = BTreeMap::new();
         for kind in TensorType::ALL {
-            let size = |matrix: &Matrix| matrix.bytes();
             let of_kind: Vec<&Matrix> =
                 matrices.iter().filter(|matrix| matrix.format() == Some(kind)).copied().collect();
-            let Some(largest) = of_kind.iter().max_by_key(|matrix| size(matrix)) else { continue };
-            if size(largest) < LEAST || lock(self.limits_of_kernels()).contains_key(&kind) {
+            let Some(largest) = of_kind.iter().max_by_key(|matrix| matrix.bytes()) else { continue };
+            if largest.bytes() < LEAST || lock(self.limits_of_kernels()).contains_key(&kind) {
                 continue;
             }
             let alike = of_kind.iter().filter(|matrix| {
@@ -58,7 +57,7 @@ impl Gpu {
             let limit = match self.is_software() {
                 true => self.measure_few_limit(&[&largest.first_outputs(SOFTWARE_OUTPUTS)])?,
                 false => {
-                    let count = (BYTES / size(largest)).max(1) as usize;
+                    let count = (BYTES / largest.bytes()).max(1) as usize;
                     self.measure_few_limit(&alike.take(count).copied().collect::<Vec<_>>())?
                 }
             };
