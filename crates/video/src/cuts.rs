@@ -13,8 +13,7 @@ use std::{
 use ffmpeg_next::frame;
 
 use super::{
-    Error, Video, orientation::Orientation, picture::Converter, thumbnail::fit, timeline::ROUNDING_S,
-    walk::Walk,
+    Error, Video, orientation::Geometry, picture::Converter, thumbnail::fit, timeline::ROUNDING_S, walk::Walk,
 };
 
 /// Longest side in pixels at which frames are compared.
@@ -44,7 +43,7 @@ impl Default for Scenes {
 /// Called now and then with the seconds that have been searched, of so many; a break ends the search.
 pub type Progress<'a> = &'a mut dyn FnMut(f64, f64) -> ControlFlow<()>;
 
-/// The times of the cuts within these frames, in seconds from the first frame of the video, increasing.
+/// The times of the cuts within these frames, in seconds from the beginning of the file, increasing.
 pub(super) fn find(
     video: Video,
     frames: Range<usize>,
@@ -52,9 +51,9 @@ pub(super) fn find(
     progress: Progress<'_>,
 ) -> Result<Vec<f64>, Error> {
     let Video { source, timeline, probe } = video;
-    let (start, orientation) = (timeline.seconds(frames.start), source.orientation);
+    let (start, geometry) = (timeline.seconds(frames.start), source.geometry);
     let total = timeline.seconds(frames.end.saturating_sub(1)) - start;
-    let mut scores = Scores::new(orientation, (probe.width, probe.height));
+    let mut scores = Scores::new(geometry, (probe.width, probe.height));
     let mut walk = Walk::new(source, timeline, frames.collect())?;
     let mut picture = frame::Video::empty();
     let (mut filter, mut cuts) = (Filter::new(scenes.shortest_s), Vec::new());
@@ -79,9 +78,9 @@ pub(super) struct Scores {
 
 impl Scores {
     /// Of a video whose frames are shown at this size.
-    pub fn new(orientation: Orientation, (width, height): (u32, u32)) -> Self {
-        let size = fit(orientation.size(width, height), (SIDE, SIDE));
-        Self { converter: Converter::new(orientation, Some(size)), before: Vec::new() }
+    pub fn new(geometry: Geometry, (width, height): (u32, u32)) -> Self {
+        let size = fit(geometry.orientation.size(width, height), (SIDE, SIDE));
+        Self { converter: Converter::new(geometry, Some(size)), before: Vec::new() }
     }
 
     /// The score of the next frame, from 0 to 255.

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use ffmpeg_next::frame;
 
 use super::{
-    Error, Frame, HeldFrames, Plan, Probe, Rule, Sampling,
+    Error, Frame, HeldFrames, Plan, Probe, Rule, Sampling, clock,
     picture::Converter,
     probe, sampling, segments,
     source::Source,
@@ -13,7 +13,7 @@ use super::{
     timeline::{ROUNDING_S, Timeline, Truncated},
     walk::Walk,
 };
-use specreel_record::{Span, clock};
+use specreel_record::Span;
 
 /// An opened video file: what its headers say, and when each of its frames is shown.
 pub struct Video {
@@ -36,6 +36,10 @@ pub struct Decoded {
     pub damaged: usize,
     /// Length in seconds in the header, and of the readable part, if `truncated`.
     pub(crate) lengths_s: Option<[f64; 2]>,
+    /// Where time stamps restarted or jumped, and were joined, in seconds from the beginning of the file.
+    pub joined_s: Vec<f64>,
+    /// The transfer curve of HDR video.
+    pub hdr: Option<&'static str>,
     /// The file is a picture, not a video.
     pub still: bool,
 }
@@ -46,6 +50,12 @@ impl Decoded {
         let mut notes = Vec::new();
         if self.still {
             notes.push("the file is a picture, not a video: it is captioned as a single frame".into());
+        }
+        notes.extend(clock::note(&self.joined_s));
+        if let Some(curve) = self.hdr {
+            notes.push(format!(
+                "the video is HDR ({curve}): the model sees it as a screen without HDR shows it, without tone mapping"
+            ));
         }
         if let Some(short) = self.truncated {
             let lengths = self.lengths_s.map(|[promised, found]| {
@@ -75,7 +85,7 @@ impl Decoded {
 
 /// A length as text: `7.9 s`, `12:07`.
 fn clock_or_seconds(seconds: f64) -> String {
-    if seconds < 60.0 { format!("{seconds:.1} s") } else { clock(seconds) }
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { specreel_record::clock(seconds) }
 }
 
 impl Video {
@@ -86,6 +96,11 @@ impl Video {
         let timeline = Timeline::of(&mut source)?;
         probe.frame_count = probe::FrameCount::Exact(timeline.total);
         probe.fps = timeline.fps;
+        probe.start_s = timeline.seconds(0);
+        if !timeline.joins.is_empty() {
+            // The header knows one part.
+            probe.duration_s = timeline.length() - probe.start_s;
+        }
         Ok(Self { source, timeline, probe })
     }
 
@@ -123,10 +138,11 @@ impl Video {
     /// `max`, as they are. Fails if there is no decoder.
     pub fn frames(self, plan: Plan, max: Option<(u32, u32)>) -> Result<Frames, Error> {
         let Self { source, timeline, probe } = self;
-        let turned = source.orientation;
+        let geometry = source.geometry;
+        let turned = geometry.orientation;
         let size = max.map(|(w, h)| {
-            let stored = turned.size(probe.width, probe.height);
-            thumbnail::fit(stored, turned.size(w, h))
+            let squared = turned.size(probe.width, probe.height);
+            thumbnail::fit(squared, turned.size(w, h))
         });
         let truncated = timeline.truncation(&source);
         let decoded = Decoded {
@@ -134,13 +150,16 @@ impl Video {
             truncated,
             missing: None,
             damaged: 0,
-            lengths_s: truncated.and_then(|_| Some([source.duration_s()?, timeline.length()])),
+            lengths_s: truncated
+                .and_then(|_| Some([source.duration_s()?, timeline.length() - probe.start_s])),
+            joined_s: timeline.joined_s(),
+            hdr: source.hdr(),
             still: source.is_of_pictures() && timeline.total == 1,
             plan,
         };
         Ok(Frames {
             from: Pictures::Walk(Box::new(Walk::new(source, timeline, decoded.plan.indices.clone())?)),
-            converter: Converter::new(turned, size),
+            converter: Converter::new(geometry, size),
             picture: frame::Video::empty(),
             decoded,
             exact: 0,
@@ -195,7 +214,7 @@ impl Iterator for Frames {
 impl Frames {
     /// The frames of a plan of held frames.
     pub(super) fn held(held: Arc<HeldFrames>, decoded: Decoded) -> Self {
-        let converter = Converter::new(held.orientation, None);
+        let converter = Converter::new(held.geometry, None);
         let picture = frame::Video::empty();
         Self { from: Pictures::Held(held), converter, picture, decoded, exact: 0, over: false }
     }

@@ -35,7 +35,7 @@ pub enum Error {
         codec: String,
         detail: String,
     },
-    /// A frame size of zero, or beyond the limits of the reader.
+    /// A frame size beyond the limits of the reader.
     #[error("{}: unsupported frame size: {width} x {height} pixels", .path.display())]
     Dimensions {
         path: PathBuf,
@@ -43,6 +43,12 @@ pub enum Error {
         width: u32,
         height: u32,
     },
+    /// A file in which FFmpeg finds no picture, though its format is known.
+    #[error("{}: this build's FFmpeg finds no picture in it{}", .path.display(), kind.map_or(String::new(), |kind| format!(" ({kind})")))]
+    NoPicture { path: PathBuf, kind: Option<&'static str> },
+    /// An animated picture that is too long to be converted.
+    #[error("{}: an animation of {frames} frames of {width} x {height} pixels is too large", .path.display())]
+    TooLong { path: PathBuf, frames: u32, width: u32, height: u32 },
     #[error("{}: no frame could be decoded ({detail})", .path.display())]
     NothingDecoded { path: PathBuf, detail: String },
     #[error("{}: cannot convert pixel format {format} to RGB ({detail})", .path.display())]
@@ -127,6 +133,13 @@ impl Error {
             Error::NoVideoStream { .. } => "pass a file with a video stream",
             Error::NoDecoder { .. } | Error::Convert { .. } => {
                 "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
+            }
+            Error::NoPicture { kind: Some(_), .. } => "convert it to JPEG, PNG, GIF or WebP",
+            Error::NoPicture { .. } => {
+                "if it plays elsewhere, convert it: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
+            }
+            Error::TooLong { .. } => {
+                "convert it to a video: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"
             }
             Error::Dimensions { .. } => "scale it down first: ffmpeg -i IN -vf scale=1920:-2 OUT.mp4",
             Error::Span(_) => "start at 0 or later, and end after the start",

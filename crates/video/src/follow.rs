@@ -25,7 +25,7 @@ pub struct Options {
     /// How frames are sampled, which bounds the frames that are held.
     pub rule: Rule,
     pub sampling: Sampling,
-    /// The time of the stream's first frame, in seconds.
+    /// The time of the stream's beginning, in seconds.
     pub origin_s: f64,
     /// Frames before this time are left out.
     pub from_s: f64,
@@ -54,10 +54,12 @@ pub fn follow(
     watcher: &mut dyn Watcher,
 ) -> Result<(), Error> {
     let mut stream = open()?;
-    let mut segmenter = Segmenter::new(&options.division, options.from_s, most(options, stream.probe())?);
+    let most = most(options, stream.probe())?;
+    let mut segmenter = Segmenter::new(&options.division, options.from_s, most);
     let mut scores = None;
-    // The time of this stream's first frame, and of the last frame of all.
+    // The time of this stream's beginning, and of the last frame of all.
     let (mut origin, mut last) = (options.origin_s, None);
+    let mut has_begun = false;
     let mut attempts = 0;
     loop {
         match stream.next() {
@@ -67,17 +69,23 @@ pub fn follow(
                 if at < options.from_s - ROUNDED_S {
                     continue;
                 }
+                if !std::mem::replace(&mut has_begun, true)
+                    && (at - options.from_s) * stream.probe().fps > 1.0
+                {
+                    // Nothing is shown before: the sound of a file may begin before its pictures.
+                    segmenter = Segmenter::new(&options.division, at, most);
+                }
                 let score = match options.division {
                     Division::Even(_) => 0.0,
                     Division::Scenes(_) => {
                         let Probe { width, height, .. } = *stream.probe();
                         let scores =
-                            scores.get_or_insert_with(|| Scores::new(stream.orientation(), (width, height)));
+                            scores.get_or_insert_with(|| Scores::new(stream.geometry(), (width, height)));
                         scores.push(stream.name(), 0, at, &still.picture)?
                     }
                 };
                 if let Some(ended) = segmenter.push(at, score, still)
-                    && watcher.segment(held(ended, &stream)).is_break()
+                    && watcher.segment(held(ended, &stream, origin)).is_break()
                 {
                     return Err(Error::Interrupted);
                 }
@@ -91,14 +99,14 @@ pub fn follow(
                         stream = again;
                     }
                     Err(error) => {
-                        finish(&mut segmenter, &stream, watcher)?;
+                        finish(&mut segmenter, &stream, origin, watcher)?;
                         return Err(error);
                     }
                 }
             }
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
-                finish(&mut segmenter, &stream, watcher)?;
+                finish(&mut segmenter, &stream, origin, watcher)?;
                 return Err(error);
             }
         }
@@ -106,7 +114,7 @@ pub fn follow(
     if last.is_none() {
         return Err(nothing(stream.name(), "no frames"));
     }
-    finish(&mut segmenter, &stream, watcher)
+    finish(&mut segmenter, &stream, origin, watcher)
 }
 
 /// Open a broken stream, and return for how long it was not open.
@@ -126,8 +134,13 @@ fn reopen(
     Err(why)
 }
 
-fn finish(segmenter: &mut Segmenter<Still>, stream: &Stream, watcher: &mut dyn Watcher) -> Result<(), Error> {
-    let last = segmenter.finish(1.0 / stream.probe().fps).map(|ended| held(ended, stream));
+fn finish(
+    segmenter: &mut Segmenter<Still>,
+    stream: &Stream,
+    origin: f64,
+    watcher: &mut dyn Watcher,
+) -> Result<(), Error> {
+    let last = segmenter.finish(1.0 / stream.probe().fps).map(|ended| held(ended, stream, origin));
     match last.map(|last| watcher.segment(last)) {
         Some(ControlFlow::Break(())) => Err(Error::Interrupted),
         _ => Ok(()),
@@ -145,7 +158,8 @@ fn most(options: &Options, probe: &Probe) -> Result<usize, Error> {
     Ok(HELD * plan.indices.len())
 }
 
-fn held(ended: Ended<Still>, stream: &Stream) -> HeldFrames {
+/// The frames of a segment of a stream, which began at `origin`.
+fn held(ended: Ended<Still>, stream: &Stream, origin: f64) -> HeldFrames {
     let Ended { span, first, total, frames } = ended;
     let length = frames[frames.len() - 1].at - frames[0].at;
     HeldFrames {
@@ -155,8 +169,15 @@ fn held(ended: Ended<Still>, stream: &Stream) -> HeldFrames {
         total,
         fps: near_rate(stream.probe().fps, (total - 1) as f64 / length),
         tick: stream.tick(),
-        orientation: stream.orientation(),
+        geometry: stream.geometry(),
         probe: stream.probe().clone(),
+        joined_s: stream
+            .joined_s()
+            .into_iter()
+            .map(|at| origin + at)
+            .filter(|at| span.contains(*at))
+            .collect(),
+        hdr: stream.hdr(),
         frames,
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use ffmpeg_next::frame;
 
 use super::{
-    Decoded, Error, Frames, Plan, Probe, Rule, Sampling, Video, decode::retime, orientation::Orientation,
+    Decoded, Error, Frames, Plan, Probe, Rule, Sampling, Video, decode::retime, orientation::Geometry,
     sampling, timeline::ROUNDING_S,
 };
 use specreel_record::Span;
@@ -20,7 +20,7 @@ pub(super) struct Still {
     pub is_damaged: bool,
 }
 
-/// A held frame: its index in the segment, and its time in seconds from the first frame of the stream.
+/// A held frame: its index in the segment, and its time in seconds from the beginning of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Moment<T> {
     pub index: usize,
@@ -41,8 +41,12 @@ pub struct HeldFrames {
     pub(super) fps: f64,
     /// Seconds per tick of the time stamps.
     pub(super) tick: f64,
-    pub(super) orientation: Orientation,
+    pub(super) geometry: Geometry,
     pub(super) probe: Probe,
+    /// Where the stream's time stamps restarted or jumped within this segment, in seconds.
+    pub(super) joined_s: Vec<f64>,
+    /// The transfer curve of HDR video.
+    pub(super) hdr: Option<&'static str>,
     pub(super) frames: Vec<Moment<Still>>,
 }
 
@@ -154,6 +158,8 @@ impl Footage {
                     missing: None,
                     damaged,
                     lengths_s: None,
+                    joined_s: held.joined_s.clone(),
+                    hdr: held.hdr,
                     still: false,
                 };
                 Ok(Frames::held(held, decoded))

@@ -20,8 +20,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod clock;
 pub mod cuts;
 pub mod decode;
+mod decoder;
 pub mod error;
 pub mod folder;
 mod follow;
@@ -34,6 +36,7 @@ mod segmenter;
 pub mod segments;
 mod sound;
 mod source;
+mod still;
 mod stream;
 pub mod thumbnail;
 mod timeline;

@@ -1,8 +1,56 @@
-//! The eight orientations of a picture, and rotating it upright.
+//! From stored pixels to the shown picture: square pixels, in one of eight orientations.
 //!
-//! Phones store frames in sensor orientation and add a display matrix: three rows (a b u), (c d v), (x y w) in fixed point, where a
+//! Phones store frames in sensor orientation and add a display matrix, or an EXIF orientation to a photo. A display matrix is three rows (a b u), (c d v), (x y w) in fixed point, where a
 //! pixel (x, y) is shown at (a·x + c·y, b·x + d·y). Only quarter turns and mirror images are undone; any other
-//! matrix is rounded to the nearest one.
+//! matrix is rounded to the nearest one. Video of DVDs and broadcasts has pixels that are wider or narrower than high; players stretch
+//! it, and so do we: wide pixels make the picture wider, narrow ones make it higher, so nothing is lost.
+
+use std::num::NonZero;
+
+use ffmpeg_next::Rational;
+
+/// Pixels whose sides differ by less than this factor count as square.
+const SQUARE: f64 = 1.01;
+
+/// Pixels whose sides differ by more than this factor are damaged headers.
+const MAX_ASPECT: f64 = 10.0;
+
+/// How a stored picture is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Geometry {
+    pub orientation: Orientation,
+    /// Width of a stored pixel divided by its height; `None` if it is square.
+    aspect: Option<f64>,
+}
+
+impl Geometry {
+    /// With this sample aspect ratio, before rotation; invalid ratios count as square.
+    pub(crate) fn new(orientation: Orientation, aspect: Rational) -> Self {
+        let [n, d] = [aspect.numerator(), aspect.denominator()].map(NonZero::new);
+        let aspect = n.zip(d).map(|(n, d)| f64::from(n.get()) / f64::from(d.get()));
+        let is_usable = |aspect: &f64| {
+            let longer = aspect.max(1.0 / aspect);
+            (SQUARE..=MAX_ASPECT).contains(&longer)
+        };
+        Self { orientation, aspect: aspect.filter(is_usable) }
+    }
+
+    /// Width and height with square pixels, before rotation, of a picture stored in this width and height.
+    pub(crate) fn squared(self, width: u32, height: u32) -> (u32, u32) {
+        let stretched = |side: u32, factor: f64| (f64::from(side) * factor).round() as u32;
+        match self.aspect {
+            Some(wide) if wide > 1.0 => (stretched(width, wide), height),
+            Some(narrow) => (width, stretched(height, 1.0 / narrow)),
+            None => (width, height),
+        }
+    }
+
+    /// Shown width and height of a picture stored in this width and height.
+    pub(crate) fn shown(self, width: u32, height: u32) -> (u32, u32) {
+        let (width, height) = self.squared(width, height);
+        self.orientation.size(width, height)
+    }
+}
 
 /// Transformation from stored pixels to display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +74,15 @@ impl Orientation {
             Self { transposed: true, flip_x: c < 0, flip_y: b < 0 }
         } else {
             Self { transposed: false, flip_x: a < 0, flip_y: d < 0 }
+        }
+    }
+
+    /// From the number of an EXIF orientation, 1 to 8.
+    pub(super) fn from_exif(number: u8) -> Self {
+        Self {
+            transposed: matches!(number, 5..=8),
+            flip_x: matches!(number, 2 | 3 | 6 | 7),
+            flip_y: matches!(number, 3 | 4 | 7 | 8),
         }
     }
 
@@ -113,6 +170,27 @@ mod tests {
             let orientation = matrix(a, b, c, d);
             assert_eq!(orientation.degrees(), degrees, "{a} {b} {c} {d}");
             assert_eq!(shown(orientation), want, "{a} {b} {c} {d}");
+        }
+    }
+
+    #[test]
+    fn every_exif_orientation() {
+        // As Pillow's `exif_transpose` shows them.
+        let want =
+            ["abc/def", "cba/fed", "fed/cba", "def/abc", "ad/be/cf", "da/eb/fc", "fc/eb/da", "cf/be/ad"];
+        for (number, want) in (1..).zip(want) {
+            assert_eq!(shown(Orientation::from_exif(number)), want, "{number}");
+        }
+        assert_eq!([0, 9, 255].map(Orientation::from_exif), [Orientation::default(); 3]);
+    }
+
+    #[test]
+    fn pixels_become_square_and_nothing_is_lost() {
+        let size = |n, d, exif| Geometry::new(Orientation::from_exif(exif), Rational(n, d)).shown(720, 576);
+        assert_eq!((size(64, 45, 1), size(16, 15, 1), size(8, 9, 1)), ((1024, 576), (768, 576), (720, 648)));
+        assert_eq!(size(64, 45, 6), (576, 1024), "rotated afterwards");
+        for (n, d) in [(1, 1), (0, 1), (0, 0), (1, 0), (-4, 3), (i32::MIN, -1), (1, 100), (1216, 1215)] {
+            assert_eq!(size(n, d, 1), (720, 576), "{n}:{d}");
         }
     }
 

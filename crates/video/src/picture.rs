@@ -8,14 +8,14 @@ use ffmpeg_next::{
     util::format::Pixel,
 };
 
-use super::{Error, orientation::Orientation};
+use super::{Error, orientation::Geometry};
 
 /// One frame, upright.
 #[derive(Clone, PartialEq)]
 pub struct Frame {
     /// Number of the frame in presentation order, from 0.
     pub index: usize,
-    /// Presentation time in seconds from the first frame.
+    /// Presentation time in seconds from the beginning of the file.
     pub timestamp_s: f64,
     /// Pixels per row.
     pub width: u32,
@@ -30,27 +30,27 @@ impl std::fmt::Debug for Frame {
     }
 }
 
-/// Converts frames of one stream to RGB24 of one size.
+/// Converts frames of one stream to RGB24 of one size, with square pixels, on white where they are transparent.
 ///
 /// Matrix and range come from the frame; the default is BT.601, limited range, as in swscale. Transfer curves and primaries
 /// are not converted: there is no tone mapping of HDR video.
 pub(super) struct Converter {
-    orientation: Orientation,
+    geometry: Geometry,
     flags: Flags,
-    /// Output size before rotation; by default the first frame's. A stream that changes its size is scaled to it, so
-    /// that consumers see one size.
+    /// Output size before rotation; by default the first frame's, with square pixels. A stream that changes its size is scaled to it,
+    /// so that consumers see one size.
     size: Option<(u32, u32)>,
-    scaler: Option<(Key, scaling::Context)>,
+    scaler: Scaler,
+    /// Converts frames with transparency, at their own size.
+    flattener: Scaler,
 }
 
-/// Input of a scaler.
-type Key = (Pixel, u32, u32, color::Space, color::Range);
-
 impl Converter {
-    /// `size` is in stored pixels, before rotation.
-    pub fn new(orientation: Orientation, size: Option<(u32, u32)>) -> Self {
+    /// `size` is in pixels before rotation.
+    pub fn new(geometry: Geometry, size: Option<(u32, u32)>) -> Self {
         let flags = if size.is_some() { Flags::AREA } else { Flags::BICUBIC };
-        Self { orientation, flags: flags | Flags::ACCURATE_RND, size, scaler: None }
+        let (scaler, flattener) = (Scaler::default(), Scaler::default());
+        Self { geometry, flags: flags | Flags::ACCURATE_RND, size, scaler, flattener }
     }
 
     /// One decoded frame of a file as upright RGB.
@@ -66,28 +66,95 @@ impl Converter {
             format: from.format().descriptor().map_or("unknown", |d| d.name()).to_owned(),
             detail: e.to_string(),
         })?;
-        let rgb = self.orientation.apply(rgb, width, height);
-        let (width, height) = self.orientation.size(width, height);
+        let orientation = self.geometry.orientation;
+        let rgb = orientation.apply(rgb, width, height);
+        let (width, height) = orientation.size(width, height);
         Ok(Frame { index, timestamp_s, width, height, rgb })
     }
 
-    /// The pixels of a frame as stored, with width and height.
+    /// The pixels of a frame before rotation, with width and height.
     fn rgb(&mut self, from: &frame::Video) -> Result<(Vec<u8>, u32, u32), ffmpeg::Error> {
-        let (width, height) = *self.size.get_or_insert((from.width(), from.height()));
+        let stored = (from.width(), from.height());
+        let (width, height) = *self.size.get_or_insert_with(|| self.geometry.squared(stored.0, stored.1));
+        let flat = match has_alpha(from.format()) {
+            true => flatten(self.flattener.run(from, Pixel::RGBA, stored, self.flags)?)?,
+            false => None,
+        };
+        let from = flat.as_ref().unwrap_or(from);
+        let rgb = self.scaler.run(from, Pixel::RGB24, (width, height), self.flags)?;
+        Ok((pack(rgb, width, height)?, width, height))
+    }
+}
+
+/// Scales and converts frames; it is made again when their format or size changes.
+#[derive(Default)]
+struct Scaler {
+    scaler: Option<(Key, scaling::Context)>,
+    scaled: Option<frame::Video>,
+}
+
+/// Input of a scaler.
+type Key = (Pixel, u32, u32, color::Space, color::Range);
+
+impl Scaler {
+    fn run(
+        &mut self,
+        from: &frame::Video,
+        to: Pixel,
+        (width, height): (u32, u32),
+        flags: Flags,
+    ) -> Result<&frame::Video, ffmpeg::Error> {
         let key = (from.format(), from.width(), from.height(), from.color_space(), from.color_range());
         let scaler = match &mut self.scaler {
             Some((made_for, scaler)) if *made_for == key => scaler,
             slot => {
-                let mut scaler =
-                    scaling::Context::get(key.0, key.1, key.2, Pixel::RGB24, width, height, self.flags)?;
+                let mut scaler = scaling::Context::get(key.0, key.1, key.2, to, width, height, flags)?;
                 set_colors(&mut scaler, key.3, key.4 == color::Range::JPEG || is_full_range(key.0));
                 &mut slot.insert((key, scaler)).1
             }
         };
-        let mut rgb = frame::Video::empty();
-        scaler.run(from, &mut rgb)?;
-        Ok((pack(&rgb, width, height)?, width, height))
+        let scaled = self.scaled.insert(frame::Video::empty());
+        scaler.run(from, scaled)?;
+        Ok(scaled)
     }
+}
+
+/// True for pixel formats with an alpha channel, or a palette that may have one.
+fn has_alpha(format: Pixel) -> bool {
+    // SAFETY: the descriptor is static, and its flags are a plain field.
+    let flags = format.descriptor().map_or(0, |d| unsafe { (*d.as_ptr()).flags });
+    flags & ffi::AV_PIX_FMT_FLAG_ALPHA as u64 != 0
+}
+
+/// A frame in RGBA on white; `None` if it is opaque.
+fn flatten(rgba: &frame::Video) -> Result<Option<frame::Video>, ffmpeg::Error> {
+    let (width, height) = (rgba.width(), rgba.height());
+    let (row, lines) = (width as usize, height as usize);
+    let from_stride = stride(rgba, row * 4)?;
+    let is_opaque = |line: &[u8]| pixels(line, row).iter().all(|pixel| pixel[3] == 255);
+    if rgba.data(0).chunks(from_stride).take(lines).all(is_opaque) {
+        return Ok(None);
+    }
+    let mut flat = frame::Video::new(Pixel::RGB24, width, height);
+    let to_stride = stride(&flat, row * 3)?;
+    let rows = rgba.data(0).chunks(from_stride).zip(flat.data_mut(0).chunks_mut(to_stride));
+    for (from, to) in rows.take(lines) {
+        for ([r, g, b, alpha], to) in pixels(from, row).iter().zip(to.as_chunks_mut::<3>().0) {
+            *to = [r, g, b].map(|value| on_white(*value, *alpha));
+        }
+    }
+    Ok(Some(flat))
+}
+
+/// The first `count` pixels of a line in RGBA.
+fn pixels(line: &[u8], count: usize) -> &[[u8; 4]] {
+    &line.as_chunks().0[..count]
+}
+
+/// A value from 0 to 255 of a pixel on white, at this opacity from 0 to 255, rounded.
+fn on_white(value: u8, alpha: u8) -> u8 {
+    let [value, alpha] = [value, alpha].map(u32::from);
+    ((value * alpha + 255 * (255 - alpha) + 127) / 255) as u8
 }
 
 /// Set the scaler to the frame's matrix and range.
@@ -118,19 +185,36 @@ fn is_full_range(format: Pixel) -> bool {
     matches!(format, Pixel::YUVJ411P | Pixel::YUVJ420P | Pixel::YUVJ422P | Pixel::YUVJ440P | Pixel::YUVJ444P)
 }
 
-/// Copy the rows without the padding between them.
-fn pack(from: &frame::Video, width: u32, height: u32) -> Result<Vec<u8>, ffmpeg::Error> {
+/// The stride of a packed frame whose rows have `row` bytes.
+fn stride(from: &frame::Video, row: usize) -> Result<usize, ffmpeg::Error> {
     // SAFETY: only asks whether the frame has a buffer.
     if from.planes() == 0 || unsafe { from.is_empty() } {
         return Err(ffmpeg::Error::Other { errno: ffmpeg::error::ENOMEM });
     }
-    let (row, stride) = (width as usize * 3, from.stride(0));
-    if stride < row {
-        return Err(ffmpeg::Error::Bug);
-    }
+    let stride = from.stride(0);
+    if stride < row { Err(ffmpeg::Error::Bug) } else { Ok(stride) }
+}
+
+/// Copy the rows without the padding between them.
+fn pack(from: &frame::Video, width: u32, height: u32) -> Result<Vec<u8>, ffmpeg::Error> {
+    let row = width as usize * 3;
+    let stride = stride(from, row)?;
     let mut rgb = Vec::with_capacity(row * height as usize);
     for line in from.data(0).chunks(stride).take(height as usize) {
         rgb.extend_from_slice(&line[..row]);
     }
     Ok(rgb)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::on_white;
+
+    #[test]
+    fn transparency_shows_white() {
+        for (value, alpha, want) in [(0, 0, 255), (90, 255, 90), (0, 128, 127), (255, 7, 255), (200, 1, 255)]
+        {
+            assert_eq!(on_white(value, alpha), want, "{value} at {alpha}");
+        }
+    }
 }

@@ -24,12 +24,14 @@ impl FrameCount {
 /// Metadata of a video file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// Displayed width in pixels, after rotation. Pixels are assumed square, as in the models' own loaders.
+    /// Displayed width in pixels, after rotation, with square pixels.
     pub width: u32,
-    /// Displayed height in pixels, after rotation.
+    /// Displayed height in pixels, likewise.
     pub height: u32,
     /// Clockwise rotation from stored to displayed: 0, 90, 180 or 270.
     pub rotation_degrees: u32,
+    /// When the first frame is shown, in seconds from the beginning of the file; its sound may begin before its pictures.
+    pub start_s: f64,
     /// Length in seconds; 0 if unknown.
     pub duration_s: f64,
     /// Average frames per second; 25 if unknown.
@@ -41,6 +43,13 @@ pub struct Probe {
     pub pixel_format: String,
     /// Whether there is a sound track.
     pub has_audio: bool,
+}
+
+impl Probe {
+    /// When the last frame ends, in seconds from the beginning of the file.
+    pub fn end_s(&self) -> f64 {
+        self.start_s + self.duration_s
+    }
 }
 
 /// Read the metadata of a video file. Costs a few milliseconds; decodes only what format detection needs. Fails for an unreadable
@@ -56,7 +65,7 @@ pub(super) const FALLBACK_FPS: f64 = 25.0;
 /// The probe of an opened file.
 pub(super) fn of(source: &Source) -> Result<Probe, Error> {
     let decoder = source.decoder(1)?;
-    let (width, height) = source.orientation.size(decoder.width(), decoder.height());
+    let (width, height) = source.geometry.shown(decoder.video().width(), decoder.video().height());
     let fps = source.fps().unwrap_or(FALLBACK_FPS);
     let frame_count = match source.promised_frames() {
         Some(n) if source.promise_is_consistent() => FrameCount::Exact(n),
@@ -69,12 +78,13 @@ pub(super) fn of(source: &Source) -> Result<Probe, Error> {
     Ok(Probe {
         width,
         height,
-        rotation_degrees: source.orientation.degrees(),
+        rotation_degrees: source.geometry.orientation.degrees(),
+        start_s: source.lead_s(),
         duration_s,
         fps,
         frame_count,
-        codec: decoder.id().name().to_owned(),
-        pixel_format: decoder.format().descriptor().map_or("unknown", |d| d.name()).to_owned(),
+        codec: decoder.video().id().name().to_owned(),
+        pixel_format: decoder.video().format().descriptor().map_or("unknown", |d| d.name()).to_owned(),
         has_audio: source.has_audio,
     })
 }

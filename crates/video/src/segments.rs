@@ -56,8 +56,8 @@ pub fn segments_with(
     let video = Video::open(path)?;
     let Video { source, timeline, .. } = &video;
     let length = timeline.length();
-    let whole =
-        Span { start: start.unwrap_or(0.0), end: end.unwrap_or(length.max(start.unwrap_or(0.0) + 1.0)) };
+    let start = start.unwrap_or(timeline.start());
+    let whole = Span { start, end: end.unwrap_or(length.max(start + 1.0)) };
     let promised_s = timeline.truncation(source).and_then(|_| source.duration_s());
     let frames = frames_of(path, timeline, whole).map_err(|error| match error {
         Error::Outside { path, span, length_s, .. } => Error::Outside { path, span, length_s, promised_s },

@@ -2,8 +2,9 @@
 
 use std::{
     fs::File,
-    io::{Read, Seek, SeekFrom},
+    io::{Cursor, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ffmpeg_next::{
@@ -14,11 +15,21 @@ use ffmpeg_next::{
     media,
 };
 
-use super::{Error, orientation::Orientation};
+use super::{
+    Error,
+    clock::Clock,
+    decoder::Decoder,
+    orientation::{Geometry, Orientation},
+    probe::FALLBACK_FPS,
+    still,
+};
 
 /// Largest side and area that are decoded; one RGB frame of this area is 400 MB.
 const MAX_SIDE: u32 = 16_384;
 const MAX_AREA: u64 = 16_384 * 8_192;
+
+/// Pictures that begin later than this many seconds after the beginning of the file have damaged time stamps.
+const MAX_LEAD_S: f64 = 86_400.0;
 
 /// Demuxers that render text, or follow references to other files: never meant as a video.
 const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
@@ -29,27 +40,63 @@ pub(super) const HEAD: u64 = 512;
 /// Read buffer in bytes.
 pub(super) const BUFFER: usize = 256 * 1024;
 
+/// How far FFmpeg may read to find the size of the pictures, in bytes and microseconds, where its default did not suffice: a
+/// recording may begin long before its first keyframe.
+const FAR: [(&str, &str); 2] = [("probesize", "200000000"), ("analyzeduration", "120000000")];
+
 /// An opened container; all streams but the video are discarded.
 pub(super) struct Source {
     pub path: PathBuf,
     pub bytes: u64,
     pub input: format::context::Input,
     pub stream: usize,
-    pub(crate) orientation: Orientation,
+    pub(crate) geometry: Geometry,
     pub has_audio: bool,
     pub(crate) empty_packets: usize,
+    /// Joins the time stamps of packets; its joins are those of the packets so far.
+    pub(crate) clock: Clock,
+    kind: Option<still::Kind>,
+    /// What is read instead of the file.
+    converted: Option<Arc<[u8]>>,
 }
 
 impl Source {
     /// Open a file and choose its video stream.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, None)
+    }
+
+    /// Open it again, at its first packet.
+    pub fn reopen(&self) -> Result<Self, Error> {
+        Self::open_with(&self.path, self.converted.clone())
+    }
+
+    fn open_with(path: &Path, converted: Option<Arc<[u8]>>) -> Result<Self, Error> {
         super::init();
-        let (file, bytes, head) = open_file(path)?;
-        let input = StreamIo::from_read_seek_with_capacity(file, BUFFER)
-            .and_then(|io| format::input_from_stream(io, None, Some(offline())))
-            .map_err(|e| refused(path, &head, &e.to_string()))?;
-        check_format(path, &head, &input)?;
-        Self::of(path, bytes, &head, input)
+        let (mut file, bytes, head) = open_file(path)?;
+        let converted = match converted {
+            None if still::Kind::of(&head) == Some(still::Kind::AnimatedWebp) => {
+                Some(still::apng(path, &mut file)?.into())
+            }
+            converted => converted,
+        };
+        let open = |options: ffmpeg::Dictionary<'_>| {
+            let io = match &converted {
+                Some(bytes) => StreamIo::from_read_seek_with_capacity(Cursor::new(bytes.clone()), BUFFER),
+                None => file.try_clone().map_err(|_| ffmpeg::Error::Bug).and_then(|mut file| {
+                    file.seek(SeekFrom::Start(0)).map_err(|_| ffmpeg::Error::Bug)?;
+                    StreamIo::from_read_seek_with_capacity(file, BUFFER)
+                }),
+            };
+            let input = io
+                .and_then(|io| format::input_from_stream(io, None, Some(options)))
+                .map_err(|e| refused(path, &head, &e.to_string()))?;
+            check_format(path, &head, &input)?;
+            Self::of(path, bytes, &head, input)
+        };
+        let source = open(offline())?;
+        let source = if source.has_size() { source } else { open(offline_and_far())? };
+        Ok(Self { converted: converted.clone(), ..source })
     }
 
     /// Choose the video stream of an opened container, whose first bytes are these where they are known.
@@ -64,19 +111,35 @@ impl Source {
             found => Error::NoVideoStream { path: path.into(), found },
         })?;
         let has_audio = input.streams().any(|s| s.parameters().medium() == media::Type::Audio);
-        let orientation = input
-            .stream(stream)
-            .and_then(|s| {
-                s.side_data()
-                    .find(|d| d.kind() == codec::packet::side_data::Type::DisplayMatrix)
-                    .map(|d| Orientation::from_side_data(d.data()))
-            })
-            .unwrap_or_default();
+        let kind = still::Kind::of(head);
+        let geometry = geometry(path, kind, &mut input, stream);
         for mut other in input.streams_mut().filter(|s| s.index() != stream) {
             // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
             unsafe { (*other.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_ALL };
         }
-        Ok(Self { path: path.into(), bytes, input, stream, orientation, has_audio, empty_packets: 0 })
+        let source = Self {
+            path: path.into(),
+            bytes,
+            input,
+            stream,
+            geometry,
+            has_audio,
+            empty_packets: 0,
+            clock: Clock::new(1.0, 1.0, false),
+            kind,
+            converted: None,
+        };
+        let clock = Clock::new(source.tick(), source.fps().unwrap_or(FALLBACK_FPS), source.may_jump());
+        Ok(Self { clock, ..source })
+    }
+
+    /// True if the size of the pictures is known.
+    fn has_size(&self) -> bool {
+        let sized = |s: ffmpeg::Stream<'_>| {
+            // SAFETY: the stream is alive and both are plain fields.
+            unsafe { (*s.parameters().as_ptr()).width > 0 && (*s.parameters().as_ptr()).height > 0 }
+        };
+        self.video().is_some_and(sized)
     }
 
     /// The video stream. Always `Some`, as the stream index is checked when the source is opened.
@@ -110,13 +173,38 @@ impl Source {
         [own, whole].into_iter().find(|s| s.is_finite() && *s > 0.0)
     }
 
+    /// When the first packet of the video is shown, in seconds from the beginning of the file: of its sound, where that is first.
+    pub(crate) fn lead_s(&self) -> f64 {
+        self.video().map_or(0.0, |stream| self.since_start(stream.start_time()))
+    }
+
+    /// Seconds from the beginning of the file to a time stamp; 0 where one of the two is unknown.
+    pub(crate) fn since_start(&self, stamp: i64) -> f64 {
+        // SAFETY: the container is open and the field is plain.
+        let start = unsafe { (*self.input.as_ptr()).start_time };
+        if start == ffi::AV_NOPTS_VALUE || stamp == ffi::AV_NOPTS_VALUE {
+            return 0.0;
+        }
+        // Sound before 0 only primes its decoder.
+        let start_s = start.max(0) as f64 / f64::from(ffi::AV_TIME_BASE);
+        let seconds = stamp as f64 * self.tick() - start_s;
+        // Pictures that are further away have time stamps that are damaged.
+        if (0.0..MAX_LEAD_S).contains(&seconds) { seconds } else { 0.0 }
+    }
+
+    /// How brightness is coded, where that is not for ordinary screens.
+    pub(crate) fn hdr(&self) -> Option<&'static str> {
+        // SAFETY: the stream is alive and the field is plain.
+        match unsafe { (*self.video()?.parameters().as_ptr()).color_trc } {
+            ffi::AVColorTransferCharacteristic::AVCOL_TRC_SMPTE2084 => Some("PQ"),
+            ffi::AVColorTransferCharacteristic::AVCOL_TRC_ARIB_STD_B67 => Some("HLG"),
+            _ => None,
+        }
+    }
+
     /// True for a format of pictures: PNG, JPEG, WebP, GIF and so on. A GIF may be animated.
     pub(crate) fn is_of_pictures(&self) -> bool {
-        let format = self.input.format();
-        format
-            .name()
-            .split(',')
-            .any(|name| name.ends_with("_pipe") || ["image2", "gif", "apng"].contains(&name))
+        is_of_pictures(&self.input)
     }
 
     /// The number of frames in the header, if any.
@@ -133,7 +221,24 @@ impl Source {
     }
 
     /// A decoder for the video stream, opened, with this many threads.
-    pub fn decoder(&self, threads: usize) -> Result<ffmpeg::decoder::Video, Error> {
+    pub fn decoder(&self, threads: usize) -> Result<Decoder, Error> {
+        let video = self.open_decoder(threads)?;
+        let (width, height) = (video.width(), video.height());
+        let (shown_width, shown_height) = self.geometry.shown(width, height);
+        let area = u64::from(width) * u64::from(height);
+        if area == 0 {
+            let kind = self.kind.map(still::Kind::name);
+            return Err(Error::NoPicture { path: self.path.clone(), kind });
+        }
+        if width.max(height) > MAX_SIDE || area > MAX_AREA || shown_width.max(shown_height) > MAX_SIDE {
+            return Err(Error::Dimensions { path: self.path.clone(), width, height });
+        }
+        let has_alpha = self.video().is_some_and(|s| s.metadata().get("alpha_mode") == Some("1"));
+        let alpha = if has_alpha { Some(self.open_decoder(1)?) } else { None };
+        Ok(Decoder::new(video, alpha))
+    }
+
+    fn open_decoder(&self, threads: usize) -> Result<ffmpeg::decoder::Video, Error> {
         let fail = |codec: &str, e: ffmpeg::Error| Error::NoDecoder {
             path: self.path.clone(),
             codec: codec.into(),
@@ -150,28 +255,42 @@ impl Source {
         });
         let mut decoder = context.decoder();
         decoder.set_packet_time_base(stream.time_base());
-        let decoder = decoder.video().map_err(|e| fail(name, e))?;
-        let (width, height) = (decoder.width(), decoder.height());
-        let area = u64::from(width) * u64::from(height);
-        if area == 0 || width > MAX_SIDE || height > MAX_SIDE || area > MAX_AREA {
-            return Err(Error::Dimensions { path: self.path.clone(), width, height });
-        }
-        Ok(decoder)
+        decoder.video().map_err(|e| fail(name, e))
     }
 
-    /// The next packet of the video stream; none at the end or after a read error.
+    /// The next packet of the video stream, on the joined clock; none at the end or after a read error.
     pub(crate) fn next_packet(&mut self) -> Option<Packet> {
-        let Self { stream, input, empty_packets, .. } = self;
+        let Self { stream, input, empty_packets, clock, .. } = self;
         let mut packets = input.packets().filter(|(s, _)| s.index() == *stream).map(|(_, packet)| packet);
-        packets.find(|packet| {
+        let mut packet = packets.find(|packet| {
             *empty_packets += usize::from(packet.size() == 0);
             packet.size() > 0
-        })
+        })?;
+        place(clock, &mut packet);
+        Some(packet)
+    }
+
+    /// True if frames are stored in another order than shown, as far as the stream's parameters say.
+    pub(crate) fn is_reordered(&self) -> bool {
+        // SAFETY: the stream is alive and the field is plain.
+        self.video().is_some_and(|s| unsafe { (*s.parameters().as_ptr()).video_delay } > 0)
+    }
+
+    /// True for formats that may have several clocks, and are searched by decode times.
+    pub(crate) fn may_jump(&self) -> bool {
+        flags(&self.input) & ffi::AVFMT_TS_DISCONT != 0
+    }
+
+    /// Whether a packet shows a frame: it is neither hidden by an edit list, nor a reference that is never shown.
+    pub(crate) fn shows(&self, packet: &Packet) -> bool {
+        let codec = self.video().map_or(codec::Id::None, |s| s.parameters().id());
+        !is_hidden(packet) && !packet.data().is_some_and(|data| is_invisible(codec, data))
     }
 
     /// Go to the last keyframe at or before a time stamp (in ticks).
     pub fn seek(&mut self, timestamp: i64) -> Result<(), ffmpeg::Error> {
         let (stream, back) = (self.stream as i32, ffi::AVSEEK_FLAG_BACKWARD);
+        self.clock.moved();
         // SAFETY: `input` is open and `stream` is one of its streams; the call touches nothing else.
         match unsafe { ffi::av_seek_frame(self.input.as_mut_ptr(), stream, timestamp, back) } {
             code if code < 0 => Err(code.into()),
@@ -197,8 +316,79 @@ pub(super) fn is_damaged(picture: &ffmpeg::frame::Video) -> bool {
     errors != 0 || flags & ffi::AV_FRAME_FLAG_CORRUPT != 0
 }
 
+/// Put a packet on the joined clock.
+pub(super) fn place(clock: &mut Clock, packet: &mut Packet) {
+    let (dts, pts) = (packet.dts(), packet.pts());
+    // Hidden ones have the times of others.
+    if is_hidden(packet) {
+        return;
+    }
+    let shift = clock.shift(dts, pts, packet.duration());
+    if shift != 0 {
+        packet.set_dts(dts.map(|dts| dts.saturating_add(shift)));
+        packet.set_pts(pts.map(|pts| pts.saturating_add(shift)));
+    }
+}
+
+/// True if a coded frame of VP8 or VP9 is a reference that is never shown by itself.
+fn is_invisible(codec: codec::Id, data: &[u8]) -> bool {
+    let Some(&first) = data.first() else { return false };
+    match codec {
+        // RFC 6386, section 9.1: a bit for keyframes, three for the version, then the bit of shown frames.
+        codec::Id::VP8 => first & 0x10 == 0,
+        // VP9 bitstream specification, section 6.2: marker, profile, show_existing_frame, frame_type, show_frame. A superframe, whose
+        // index ends the packet, has a shown frame.
+        codec::Id::VP9 => {
+            let is_superframe = data.last().is_some_and(|last| last & 0xe0 == 0xc0);
+            let has_reserved_bit = first & 0x30 == 0x30;
+            let bits = if has_reserved_bit { first << 1 } else { first };
+            let (shows_existing, is_shown) = (bits & 0x08 != 0, bits & 0x02 != 0);
+            !is_superframe && first & 0xc0 == 0x80 && !shows_existing && !is_shown
+        }
+        _ => false,
+    }
+}
+
+/// How the pictures of a stream are shown.
+fn geometry(
+    path: &Path,
+    kind: Option<still::Kind>,
+    input: &mut format::context::Input,
+    index: usize,
+) -> Geometry {
+    let matrix = input.stream(index).and_then(|s| {
+        s.side_data()
+            .find(|d| d.kind() == codec::packet::side_data::Type::DisplayMatrix)
+            .map(|d| Orientation::from_side_data(d.data()))
+    });
+    if is_of_pictures(input) {
+        // As viewers of pictures do: they follow EXIF, and ignore the aspect of pixels.
+        let orientation = kind.and_then(|kind| kind.orientation(path)).or(matrix);
+        return Geometry::new(orientation.unwrap_or_default(), Rational(1, 1));
+    }
+    // SAFETY: the container is open, and the stream, if any, is one of its streams; the call only reads both.
+    let aspect = unsafe {
+        let container = input.as_mut_ptr();
+        let stream = input.stream_mut(index).map_or(std::ptr::null_mut(), |mut stream| stream.as_mut_ptr());
+        ffi::av_guess_sample_aspect_ratio(container, stream, std::ptr::null_mut())
+    };
+    let aspect = Rational(aspect.num, aspect.den);
+    Geometry::new(matrix.unwrap_or_default(), aspect)
+}
+
+fn is_of_pictures(input: &format::context::Input) -> bool {
+    let is = |name: &str| name.ends_with("_pipe") || ["image2", "gif", "apng"].contains(&name);
+    input.format().name().split(',').any(is)
+}
+
+/// Flags of a container's format.
+fn flags(input: &format::context::Input) -> i32 {
+    // SAFETY: the container is open, so it has a format, whose flags are a plain field.
+    unsafe { (*(*input.as_ptr()).iformat).flags }
+}
+
 /// True if a packet is decoded but never shown (before an edit list's start).
-pub(super) fn is_hidden(packet: &Packet) -> bool {
+fn is_hidden(packet: &Packet) -> bool {
     // SAFETY: the packet is alive and its flags are a plain field.
     let flags = unsafe { (*packet.as_ptr()).flags };
     flags & ffi::AV_PKT_FLAG_DISCARD != 0
@@ -213,6 +403,11 @@ fn ratio(r: Rational) -> Option<f64> {
 pub(super) fn offline() -> ffmpeg::Dictionary<'static> {
     // No protocol has this name: a file that refers to other ones, such as a playlist, cannot open them.
     ffmpeg::Dictionary::from_iter([("protocol_whitelist", "none")])
+}
+
+/// [`offline`], and far into the file.
+fn offline_and_far() -> ffmpeg::Dictionary<'static> {
+    ffmpeg::Dictionary::from_iter([("protocol_whitelist", "none")].into_iter().chain(FAR))
 }
 
 /// Why a container that begins with these bytes cannot be read.
@@ -305,4 +500,27 @@ fn describe(input: &format::context::Input) -> String {
     kinds.sort_unstable();
     kinds.dedup();
     kinds.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invisible_frames_are_told_by_their_first_bits() {
+        for (codec, data, want) in [
+            (codec::Id::VP8, &[0x10, 0][..], false),
+            (codec::Id::VP8, &[0x01, 0], true),
+            (codec::Id::VP9, &[0b1000_0010], false),
+            (codec::Id::VP9, &[0b1000_0100], true),
+            (codec::Id::VP9, &[0b1000_1000], false), // shows an existing frame
+            (codec::Id::VP9, &[0b1011_0010], true),  // profile 3
+            (codec::Id::VP9, &[0b1011_0001], false),
+            (codec::Id::VP9, &[0b1000_0100, 0, 0xc1], false), // a superframe
+            (codec::Id::H264, &[0], false),
+            (codec::Id::VP8, &[], false),
+        ] {
+            assert_eq!(is_invisible(codec, data), want, "{codec:?} {data:?}");
+        }
+    }
 }

@@ -11,16 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ffmpeg_next::{self as ffmpeg, Dictionary, Packet, decoder, format, format::context::StreamIo, frame};
+use ffmpeg_next::{self as ffmpeg, Dictionary, Packet, format, format::context::StreamIo, frame};
 
 use super::{
     Error, Probe,
     decode::nothing,
+    decoder::Decoder,
     held::Still,
-    orientation::Orientation,
+    orientation::Geometry,
     probe,
-    source::{BUFFER, HEAD, Source, check_format, is_damaged, offline, refused},
-    walk::{MAX_ERRORS, THREADS},
+    source::{BUFFER, HEAD, Source, check_format, is_damaged, offline, place, refused},
+    still,
+    walk::{MAX_ERRORS, THREADS, stamp_of},
 };
 
 /// Schemes of URLs that FFmpeg opens.
@@ -55,16 +57,14 @@ pub fn shown_url(url: &str) -> String {
 
 pub struct Stream {
     source: Source,
-    decoder: decoder::Video,
+    decoder: Decoder,
     probe: Probe,
     /// It comes from a URL: its end may be a broken connection.
     is_live: bool,
     silence: Silence,
     stop: Stop,
-    /// Time stamp of the first frame.
-    first: Option<i64>,
-    /// Seconds to add to time stamps, which begin again in some streams.
-    shift: f64,
+    /// Time stamp of the first frame, and when it is shown, in seconds from the beginning.
+    first: Option<(i64, f64)>,
     /// Frames so far, and the time of the last one.
     frames: usize,
     last: f64,
@@ -106,7 +106,15 @@ impl Stream {
             let source = Source::open(path).map_err(|_| Error::Unfinished(path.into()))?;
             return Self::of(source, false, Silence::default(), stop);
         }
-        file.seek(SeekFrom::Start(0)).map_err(|e| Error::Unreadable { path: path.into(), source: e })?;
+        let unreadable = |source| Error::Unreadable { path: path.into(), source };
+        let mut head = Vec::new();
+        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+        (&mut file).take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+        if still::Kind::of(&head).is_some() {
+            // Pictures are written at once, and some formats cannot be read without seeking.
+            return Self::of(Source::open(path)?, false, Silence::default(), stop);
+        }
+        file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
         Self::pipe(path, Growing { file, wait, waits: 0 }, stop)
     }
 
@@ -139,7 +147,6 @@ impl Stream {
             silence,
             stop: stop.clone(),
             first: None,
-            shift: 0.0,
             frames: 0,
             last: 0.0,
             ended: None,
@@ -154,8 +161,24 @@ impl Stream {
         &self.source.path
     }
 
-    pub(super) fn orientation(&self) -> Orientation {
-        self.source.orientation
+    pub(super) fn geometry(&self) -> Geometry {
+        self.source.geometry
+    }
+
+    /// The transfer curve of HDR video.
+    pub(super) fn hdr(&self) -> Option<&'static str> {
+        self.source.hdr()
+    }
+
+    /// Where time stamps restarted or jumped so far, in seconds from the beginning.
+    pub(super) fn joined_s(&self) -> Vec<f64> {
+        self.source.clock.joins().iter().filter_map(|join| self.seconds(join.at())).collect()
+    }
+
+    /// A time stamp in seconds from the beginning; `None` before the first frame.
+    fn seconds(&self, stamp: i64) -> Option<f64> {
+        let (first, lead_s) = self.first?;
+        Some(lead_s + stamp.saturating_sub(first) as f64 * self.tick())
     }
 
     /// Seconds per tick of the time stamps.
@@ -168,7 +191,7 @@ impl Stream {
         self.is_live
     }
 
-    /// The next frame, with its time in seconds from the first one; `None` at the end. After an error there are no more.
+    /// The next frame, with its time in seconds from the beginning: of the file, or of a live stream's first frame; `None` at the end. After an error there are no more.
     pub(super) fn next(&mut self) -> Result<Option<(f64, Still)>, Error> {
         let mut errors = 0;
         loop {
@@ -208,6 +231,7 @@ impl Stream {
             let mut packet = Packet::empty();
             match packet.read(&mut self.source.input) {
                 Ok(()) if packet.stream() == self.source.stream && packet.size() > 0 => {
+                    place(&mut self.source.clock, &mut packet);
                     return Ok(Some(packet));
                 }
                 Ok(()) => invalid = 0,
@@ -237,17 +261,23 @@ impl Stream {
     }
 
     fn time(&mut self, picture: &frame::Video) -> f64 {
-        let stamp = picture.timestamp().or_else(|| picture.pts());
-        let at = match stamp {
-            Some(stamp) => (stamp - *self.first.get_or_insert(stamp)) as f64 * self.tick(),
-            None => self.frames as f64 / self.probe.fps,
-        };
-        if self.frames > 0 && at + self.shift < self.last {
-            // The time stamps begin again.
-            self.shift = self.last + 1.0 / self.probe.fps - at;
+        let stamp = stamp_of(picture);
+        if let (Some(stamp), None) = (stamp, self.first) {
+            // A live stream begins where it was joined: sound that came before does not count.
+            let lead_s = match picture.pts() {
+                _ if self.is_live => 0.0,
+                Some(stamp) => self.source.since_start(stamp),
+                // A decode time stands in for it.
+                None => self.source.lead_s(),
+            };
+            self.first = Some((stamp, lead_s));
         }
+        let at = stamp.and_then(|stamp| self.seconds(stamp));
+        let at = at.unwrap_or(self.frames as f64 / self.probe.fps);
+        // Where decode times stand in for those of frames, the last frames of a file have the same one.
+        let is_later = self.frames == 0 || at > self.last;
+        self.last = if is_later { at } else { self.last + 1.0 / self.probe.fps };
         self.frames += 1;
-        self.last = at + self.shift;
         self.last
     }
 }

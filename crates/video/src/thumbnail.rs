@@ -19,19 +19,20 @@ pub fn thumbnail(path: &Path, share: f64, max_width: u32, max_height: u32) -> Re
     let (first, tick) = (first.unwrap_or(0), source.tick());
     let target = first + (source.duration_s().unwrap_or(0.0) * share / tick) as i64;
     if target > first && source.seek(target).is_err() {
-        source = Source::open(path)?;
+        source = source.reopen()?;
     }
     let picture = match near(&mut source, target)? {
         Some(picture) => picture,
         // Nothing after the keyframe (a truncated file): use the beginning.
-        None => near(&mut Source::open(path)?, first)?
+        None => near(&mut source.reopen()?, first)?
             .ok_or_else(|| Error::NothingDecoded { path: path.into(), detail: "no frames".into() })?,
     };
-    let (width, height) = source.orientation.size(max_width, max_height);
-    let size = fit((picture.width(), picture.height()), (width, height));
-    let seconds = picture.timestamp().map_or(0.0, |t| (t - first) as f64 * tick).max(0.0);
-    let index = (seconds * source.fps().unwrap_or(0.0)).round() as usize;
-    Converter::new(source.orientation, Some(size)).convert(path, index, seconds, &picture)
+    let (width, height) = source.geometry.orientation.size(max_width, max_height);
+    let size = fit(source.geometry.squared(picture.width(), picture.height()), (width, height));
+    let since_first = picture.timestamp().map_or(0.0, |t| (t - first) as f64 * tick).max(0.0);
+    let index = (since_first * source.fps().unwrap_or(0.0)).round() as usize;
+    let seconds = source.lead_s() + since_first;
+    Converter::new(source.geometry, Some(size)).convert(path, index, seconds, &picture)
 }
 
 /// The first frame at or after a time stamp, or the last one decoded before [`MAX_FRAMES`] or the end of the file.

@@ -6,6 +6,7 @@
 //!
 //! * usually, all packets are read without decoding, so every time stamp is known, also at a variable rate;
 //! * in a very large file of constant rate with a consistent header, frame n is shown at n / fps;
+//! * time stamps that restart or jump are joined ([`super::clock`]), and nothing is skipped, as seeks would be ambiguous;
 //! * without usable time stamps (raw streams), frames are counted as they are decoded, and nothing can be skipped.
 
 use std::{
@@ -15,11 +16,9 @@ use std::{
     time::SystemTime,
 };
 
-use super::{
-    Error,
-    probe::FALLBACK_FPS,
-    source::{Source, is_hidden},
-};
+use ffmpeg_next::frame;
+
+use super::{Error, clock::Join, probe::FALLBACK_FPS, source::Source, walk::stamp_of};
 use specreel_record::Span;
 
 /// Files up to this size, in bytes, are read through for exact time stamps.
@@ -33,6 +32,9 @@ pub(super) const ROUNDING_S: f64 = 1e-6;
 
 /// Fewest frames that a seek must skip to be worthwhile.
 const MIN_SEEK: usize = 16;
+
+/// Packets that are decoded to find the first frame that is shown: groups of pictures are seldom longer.
+const MAX_LEADING: usize = 1000;
 
 /// A file with fewer frames than its header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +54,16 @@ impl std::fmt::Display for Truncated {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Timeline {
     pub total: usize,
-    /// Further packets that are empty (repeat the frame before) or hidden by an edit list; headers count them too.
+    /// Further packets that are empty (repeat the frame before) or show no frame; headers count them too.
     pub(crate) silent: usize,
     /// Frames per second, for the sampling rule.
     pub fps: f64,
     /// Seconds per tick.
     pub tick: f64,
+    /// When the first frame is shown, in seconds from the beginning of the file.
+    lead_s: f64,
+    /// Where time stamps restarted or jumped, and were joined.
+    pub joins: Vec<Join>,
     kind: Kind,
 }
 
@@ -88,12 +94,22 @@ impl FileId {
     }
 }
 
+/// A keyframe: its time stamp, and the one to seek to. MPEG-TS is searched by decode times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    shown: i64,
+    seek: i64,
+}
+
+/// What is known of a packet that shows a frame: its time stamp, and for a keyframe the one to seek to.
+type Known = (Option<i64>, Option<i64>);
+
 #[derive(Clone, Debug, PartialEq)]
 enum Kind {
-    /// Time stamps of all frames, increasing, and of the keyframes among them.
+    /// Time stamps of all frames, increasing, and the keyframes among them.
     Exact {
         stamps: Vec<i64>,
-        keys: Vec<i64>,
+        keys: Vec<Key>,
     },
     /// Constant rate from this time stamp on, this many ticks a frame.
     Constant {
@@ -115,7 +131,7 @@ impl Timeline {
             && source.bytes > READ_THROUGH_BYTES
         {
             let kind = Kind::Constant { start, step: 1.0 / (fps * tick) };
-            return Ok(Self { total, silent: 0, fps, tick, kind });
+            return Ok(Self { lead_s: source.since_start(start), ..Self::new(total, fps, tick, kind) });
         }
         let id = FileId::of(source);
         if let Some(id) = &id
@@ -125,7 +141,7 @@ impl Timeline {
             return Ok(timeline.clone());
         }
         let timeline = Self::read_through(source, fps, tick);
-        *source = Source::open(&source.path)?;
+        *source = source.reopen()?;
         // A file that grew meanwhile is another one.
         if let Some(id) = id.filter(|id| FileId::of(source).as_ref() == Some(id)) {
             *lock(&LAST) = Some((id, timeline.clone()));
@@ -137,23 +153,51 @@ impl Timeline {
     fn read_through(source: &mut Source, fps: Option<f64>, tick: f64) -> Self {
         let mut packets = Vec::new();
         let mut cut = false;
-        let mut hidden = 0;
+        let (mut hidden, mut begins_with_key) = (0, None);
+        // Where frames are reordered, decode times do not tell when they are shown.
+        let is_reordered = source.is_reordered();
         while let Some(packet) = source.next_packet() {
             cut = packet.is_corrupt();
-            if is_hidden(&packet) {
-                hidden += 1;
+            begins_with_key.get_or_insert(packet.is_key());
+            if source.shows(&packet) {
+                let stamp = packet.pts().or(packet.dts().filter(|_| !is_reordered));
+                let seek = packet.dts().filter(|_| source.may_jump()).or(stamp);
+                packets.push((stamp, seek.filter(|_| packet.is_key())));
             } else {
-                packets.push((packet.pts().or(packet.dts()), packet.is_key()));
+                hidden += 1;
             }
         }
         if cut {
             packets.pop(); // The file ends within this packet.
         }
-        Self { silent: hidden + source.empty_packets, ..Self::from_packets(&packets, fps, tick) }
+        let line = Self::from_packets(&packets, fps, tick);
+        // Recordings may begin within a group of pictures, whose frames cannot be decoded.
+        let has_leading = packets.first().is_some_and(|(key, _)| line.stamp(0) < *key);
+        let is_unsure = begins_with_key == Some(false) || has_leading;
+        let shown = if is_unsure { first_shown(source) } else { None };
+        let line = match shown.filter(|shown| line.stamp(0).is_some_and(|first| first < *shown)) {
+            Some(shown) => {
+                let before = packets.len();
+                packets.retain(|(stamp, _)| stamp.is_none_or(|stamp| stamp >= shown));
+                hidden += before - packets.len();
+                Self::from_packets(&packets, fps, tick)
+            }
+            None => line,
+        };
+        Self {
+            silent: hidden + source.empty_packets,
+            lead_s: line.stamp(0).map_or_else(|| source.lead_s(), |first| source.since_start(first)),
+            joins: source.clock.joins().to_vec(),
+            ..line
+        }
     }
 
-    /// From (time stamp, is keyframe) of each packet in file order.
-    fn from_packets(packets: &[(Option<i64>, bool)], fps: Option<f64>, tick: f64) -> Self {
+    fn new(total: usize, fps: f64, tick: f64, kind: Kind) -> Self {
+        Self { total, silent: 0, fps, tick, lead_s: 0.0, joins: Vec::new(), kind }
+    }
+
+    /// From the packets in the order of the file.
+    fn from_packets(packets: &[Known], fps: Option<f64>, tick: f64) -> Self {
         let total = packets.len();
         let mut stamps: Vec<i64> = packets.iter().filter_map(|p| p.0).collect();
         stamps.sort_unstable();
@@ -163,13 +207,14 @@ impl Timeline {
         let near = |fps: &f64| real.is_none_or(|real| (0.5..2.0).contains(&(fps / real)));
         let fps = fps.filter(near).or(real).unwrap_or(FALLBACK_FPS);
         let kind = if stamps.len() == total && unique {
-            let mut keys: Vec<i64> = packets.iter().filter(|p| p.1).filter_map(|p| p.0).collect();
+            let key = |(shown, seek): &Known| Some(Key { shown: (*shown)?, seek: (*seek)? });
+            let mut keys: Vec<Key> = packets.iter().filter_map(key).collect();
             keys.sort_unstable();
             Kind::Exact { stamps, keys }
         } else {
             Kind::Counted
         };
-        Self { total, silent: 0, fps, tick, kind }
+        Self::new(total, fps, tick, kind)
     }
 
     /// Detects a header that promises more frames than the file has. AVI headers count chunks that only repeat a frame; a
@@ -181,9 +226,15 @@ impl Timeline {
         (trusted && short).then_some(Truncated { promised, found })
     }
 
-    /// True if frames can only be counted.
-    pub(crate) fn is_counted(&self) -> bool {
-        self.kind == Kind::Counted
+    /// True if frames can only be reached one after another.
+    pub(crate) fn is_sequential(&self) -> bool {
+        self.kind == Kind::Counted || !self.joins.is_empty()
+    }
+
+    /// Where parts were joined, in seconds from the beginning of the file.
+    pub fn joined_s(&self) -> Vec<f64> {
+        let first = self.stamp(0).unwrap_or_default();
+        self.joins.iter().map(|join| self.lead_s + (join.at() - first) as f64 * self.tick).collect()
     }
 
     /// True if the time stamp of every frame is known.
@@ -200,12 +251,18 @@ impl Timeline {
         }
     }
 
-    /// Presentation time of frame `index`, in seconds from the first frame.
+    /// Presentation time of frame `index`, in seconds from the beginning of the file, which may begin with sound alone.
     pub fn seconds(&self, index: usize) -> f64 {
-        match (self.stamp(index), self.stamp(0)) {
+        let since_first = match (self.stamp(index), self.stamp(0)) {
             (Some(stamp), Some(first)) => (stamp - first) as f64 * self.tick,
             _ => index as f64 / self.fps,
-        }
+        };
+        self.lead_s + since_first
+    }
+
+    /// Where the video begins, in seconds: at its first frame, or at 0 where that is shown within the time of one frame.
+    pub fn start(&self) -> f64 {
+        if self.lead_s * self.fps <= 1.0 { 0.0 } else { self.lead_s }
     }
 
     /// The frames that start within a span of seconds.
@@ -215,7 +272,7 @@ impl Timeline {
         start..first_from(span.end).max(start)
     }
 
-    /// End of the last frame in seconds; its duration is assumed to be the average.
+    /// End of the last frame, in seconds from the beginning of the file; its duration is assumed to be the average.
     pub fn length(&self) -> f64 {
         match self.total.checked_sub(1) {
             Some(last) => self.seconds(last) + 1.0 / self.fps,
@@ -262,9 +319,9 @@ impl Timeline {
         match &self.kind {
             Kind::Exact { stamps, keys } => {
                 let stamp = stamps.get(wanted)?;
-                let key = *keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
-                let at = stamps.partition_point(|s| *s < key);
-                (at >= position + MIN_SEEK).then_some(key)
+                let key = key_at(keys, *stamp)?;
+                let at = stamps.partition_point(|s| *s < key.shown);
+                (at >= position + MIN_SEEK).then_some(key.seek)
             }
             Kind::Constant { .. } => {
                 let (here, there) = (self.stamp(position)?, self.stamp(wanted)?);
@@ -280,15 +337,38 @@ impl Timeline {
         match &self.kind {
             Kind::Exact { stamps, keys } => {
                 let stamp = stamps.get(wanted)?;
-                let key = keys.get(keys.partition_point(|k| k <= stamp).checked_sub(1)?)?;
-                let at = stamps.partition_point(|s| s < key).checked_sub(back)?;
-                keys.get(keys.partition_point(|k| *k <= stamps[at]).checked_sub(1)?).copied()
+                let key = key_at(keys, *stamp)?;
+                let at = stamps.partition_point(|s| *s < key.shown).checked_sub(back)?;
+                key_at(keys, stamps[at]).map(|key| key.seek)
             }
             // The keyframes are not known.
             Kind::Constant { .. } => self.stamp(wanted.checked_sub(2 * back)?),
             Kind::Counted => None,
         }
     }
+}
+
+/// The time stamp of the first frame that a decoder shows; `None` if it is unknown.
+fn first_shown(source: &Source) -> Option<i64> {
+    let mut source = source.reopen().ok()?;
+    let mut decoder = source.decoder(1).ok()?;
+    let mut picture = frame::Video::empty();
+    for _ in 0..MAX_LEADING {
+        // After an error the decoder goes on.
+        let _ = match source.next_packet() {
+            Some(packet) => decoder.send_packet(&packet),
+            None => decoder.send_eof(),
+        };
+        if decoder.receive_frame(&mut picture).is_ok() {
+            return stamp_of(&picture);
+        }
+    }
+    None
+}
+
+/// The last keyframe that is shown at a time stamp or before.
+fn key_at(keys: &[Key], stamp: i64) -> Option<Key> {
+    keys.get(keys.partition_point(|key| key.shown <= stamp).checked_sub(1)?).copied()
 }
 
 /// The frame rate of a part: the stated one, unless the part's own differs by a factor of two.
@@ -316,14 +396,19 @@ fn rate(stamps: &[i64], tick: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
+    /// A packet, at whose time stamp a seek ends if it is a keyframe.
+    fn packet(stamp: Option<i64>, is_key: bool) -> Known {
+        (stamp, stamp.filter(|_| is_key))
+    }
+
     /// Four groups of 25 frames, one tick a frame, keyframes first, in decode order I P B.
     fn groups() -> Timeline {
         let packets: Vec<_> = (0..100i64)
             .map(|i| match i % 25 {
-                0 => (Some(i), true),
-                r if r % 2 == 1 && r < 24 => (Some(i + 1), false),
-                r if r % 2 == 0 => (Some(i - 1), false),
-                _ => (Some(i), false),
+                0 => packet(Some(i), true),
+                r if r % 2 == 1 && r < 24 => packet(Some(i + 1), false),
+                r if r % 2 == 0 => packet(Some(i - 1), false),
+                _ => packet(Some(i), false),
             })
             .collect();
         Timeline::from_packets(&packets, None, 0.04)
@@ -332,7 +417,7 @@ mod tests {
     #[test]
     fn presentation_order_follows_the_time_stamps() {
         let line = Timeline::from_packets(
-            &[(Some(100), true), (Some(400), false), (Some(150), false)],
+            &[packet(Some(100), true), packet(Some(400), false), packet(Some(150), false)],
             Some(25.0),
             0.01,
         );
@@ -347,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_stated_rate_far_from_the_real_one_is_ignored() {
-        let packets: Vec<_> = (0..60i64).map(|i| (Some(i * 40), true)).collect();
+        let packets: Vec<_> = (0..60i64).map(|i| packet(Some(i * 40), true)).collect();
         let fps = |stated| Timeline::from_packets(&packets, Some(stated), 0.001).fps;
         assert!((fps(1000.0) - 25.0).abs() < 1e-9);
         assert_eq!(fps(24.5), 24.5);
@@ -363,16 +448,18 @@ mod tests {
         assert_eq!(line.fps_of(&(25..50)), line.fps);
         // Ten frames in a second, then one every two seconds.
         let stamps = (0..10i64).map(|i| i * 100).chain((1..9).map(|i| i * 2000));
-        let packets: Vec<_> = stamps.map(|t| (Some(t), true)).collect();
+        let packets: Vec<_> = stamps.map(|t| packet(Some(t), true)).collect();
         let line = Timeline::from_packets(&packets, None, 0.001);
         assert!((line.fps_of(&(0..10)) - 10.0).abs() < 1e-9 && (line.fps_of(&(10..18)) - 0.5).abs() < 1e-9);
     }
 
     #[test]
     fn packets_without_or_with_equal_time_stamps_are_counted() {
-        for packets in [[(None, true), (Some(1), false)], [(Some(1), true), (Some(1), false)]] {
+        for packets in
+            [[packet(None, true), packet(Some(1), false)], [packet(Some(1), true), packet(Some(1), false)]]
+        {
             let line = Timeline::from_packets(&packets, Some(10.0), 0.04);
-            assert!(line.is_counted());
+            assert!(line.is_sequential());
             assert_eq!((line.total, line.seconds(1), line.index(1)), (2, 0.1, None));
         }
     }
@@ -399,13 +486,7 @@ mod tests {
 
     #[test]
     fn at_a_constant_rate_the_containers_index_is_used() {
-        let line = Timeline {
-            total: 10_000,
-            silent: 0,
-            fps: 25.0,
-            tick: 0.001,
-            kind: Kind::Constant { start: 7, step: 40.0 },
-        };
+        let line = Timeline::new(10_000, 25.0, 0.001, Kind::Constant { start: 7, step: 40.0 });
         assert_eq!((line.stamp(10), line.index(407), line.index(420)), (Some(407), Some(10), Some(10)));
         let every_ten_seconds = |t: i64| Some((t / 10_000) as i32);
         assert_eq!(line.seek_target(0, 100, every_ten_seconds), None);

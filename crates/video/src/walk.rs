@@ -2,10 +2,11 @@
 
 use std::{collections::HashSet, path::Path};
 
-use ffmpeg_next::{self as ffmpeg, Discard, decoder, frame};
+use ffmpeg_next::{self as ffmpeg, Discard, frame};
 
 use super::{
     Error,
+    decoder::Decoder,
     source::{Source, is_damaged},
     timeline::Timeline,
 };
@@ -23,18 +24,21 @@ const ATTEMPTS: usize = 6;
 /// One walk from the first wanted frame to the last.
 pub(super) struct Walk {
     source: Source,
-    decoder: decoder::Video,
+    decoder: Decoder,
     pub(crate) timeline: Timeline,
     /// Wanted frames, increasing, and how many of them have been passed.
     wanted: Vec<usize>,
     next: usize,
     /// Time stamps of the wanted frames; non-reference frames are decoded only if they are in this set.
     stamps: HashSet<i64>,
-    /// Index of the next decoded frame if none is lost.
+    /// Index of the next decoded frame if none is lost, and the time stamp of the last one.
     position: usize,
+    last_stamp: Option<i64>,
     may_seek: bool,
     /// No frame was decoded since the start or the last seek.
     fresh: bool,
+    /// No keyframe was read since the last seek: what depends on earlier frames would be decoded without them.
+    awaits_key: bool,
     /// How far back the next attempt starts if the wanted frame is missing after a seek; `None` if there was no seek.
     back_off: Option<usize>,
     /// Remaining attempts for the whole file: a damaged file must not be decoded over and over.
@@ -58,13 +62,15 @@ impl Walk {
         Ok(Self {
             source,
             decoder,
-            may_seek: !timeline.is_counted(),
+            may_seek: !timeline.is_sequential(),
             timeline,
             wanted,
             next: 0,
             stamps,
             position: 0,
+            last_stamp: None,
             fresh: true,
+            awaits_key: false,
             back_off: None,
             attempts: ATTEMPTS,
             last_error: None,
@@ -118,6 +124,7 @@ impl Walk {
                 continue;
             }
             self.position = index + 1;
+            self.last_stamp = stamp_of(picture);
             self.back_off = self.back_off.filter(|_| index < wanted);
             if index >= wanted {
                 // Planned frames that the file lacks are passed as well.
@@ -153,9 +160,12 @@ impl Walk {
             }
             let sent = match (ended, self.source.next_packet()) {
                 (false, Some(packet)) => {
+                    self.awaits_key &= !packet.is_key();
+                    if self.awaits_key {
+                        continue;
+                    }
                     if self.timeline.is_exact() {
-                        let stamp = packet.pts().or(packet.dts());
-                        let wanted = stamp.is_none_or(|stamp| self.stamps.contains(&stamp));
+                        let wanted = packet.pts().is_none_or(|stamp| self.stamps.contains(&stamp));
                         self.decoder.skip_frame(if wanted {
                             Discard::Default
                         } else {
@@ -182,7 +192,8 @@ impl Walk {
     }
 
     fn index_of(&self, picture: &frame::Video) -> usize {
-        let stamp = picture.timestamp().or_else(|| picture.pts());
+        // Where decode times stand in for those of frames, the last frames of a file have the same one.
+        let stamp = stamp_of(picture).filter(|stamp| self.last_stamp != Some(*stamp));
         stamp.and_then(|stamp| self.timeline.index(stamp)).unwrap_or(self.position)
     }
 
@@ -205,7 +216,9 @@ impl Walk {
             Ok(()) => {
                 // A decoder that has reached the end of the file takes packets again only after a flush.
                 self.decoder.flush();
+                self.last_stamp = None;
                 self.fresh = true;
+                self.awaits_key = true;
                 Ok(())
             }
             Err(error) => {
@@ -219,10 +232,17 @@ impl Walk {
     fn restart(&mut self) -> Result<(), Error> {
         self.may_seek = false;
         self.back_off = None;
-        self.source = Source::open(&self.source.path)?;
+        self.source = self.source.reopen()?;
         self.decoder = self.source.decoder(THREADS)?;
         self.position = 0;
+        self.last_stamp = None;
         self.fresh = false;
+        self.awaits_key = false;
         Ok(())
     }
+}
+
+/// The time stamp of a decoded frame.
+pub(super) fn stamp_of(picture: &frame::Video) -> Option<i64> {
+    picture.timestamp().or_else(|| picture.pts())
 }

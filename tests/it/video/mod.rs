@@ -1,8 +1,10 @@
 //! Videos as people have them, seen from outside: every file here is made on the spot.
 
+mod containers;
 mod decoding;
 mod following;
 pub mod make;
+mod pictures;
 mod probing;
 mod refusing;
 mod scenes;

@@ -72,9 +72,10 @@ fn absurd_dimensions() {
     let at = bytes.windows(4).position(|w| w == b"mp4v").unwrap() + 4 + 24;
     bytes[at..at + 4].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
     let file = File::with("mp4", &bytes);
-    // FFmpeg may take the size from the stream itself: the file is refused, or its size is right.
+    // FFmpeg may take the size from the stream itself: the file is refused, or its size is right. Its header then says that its
+    // pixels are 1.5 times as wide as high, as it is square.
     match probe(&file.path) {
-        Ok(probe) => assert_eq!((probe.width, probe.height), (96, 64)),
+        Ok(probe) => assert!([(96, 64), (144, 64)].contains(&(probe.width, probe.height)), "{probe:?}"),
         Err(error) => assert!(error.to_string().contains("clip"), "{error}"),
     }
 }
