@@ -5,4 +5,5 @@
 //! workspace, which other programs can use; `docs/architecture.md` describes them.
 
 pub mod cli;
+mod color_depth;
 pub mod tui;

@@ -24,11 +24,17 @@ pub mod resolve;
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 pub use args::Cli;
 
-use args::{Command, StudioArgs, batch::BatchArgs, caption::CaptionArgs, part::PartArgs, run::OutputArgs};
+use args::{
+    Command, StudioArgs,
+    batch::BatchArgs,
+    caption::CaptionArgs,
+    part::PartArgs,
+    run::{ColorChoice, OutputArgs},
+};
 use commands::{
     caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, scenes,
     serve, train, watch,
@@ -52,7 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     if let Some(code) = complete::answer(&arguments) {
         return code;
     }
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => return report::usage(&error, &arguments),
     };
@@ -70,6 +76,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
         // The reader has all it wanted.
         End::PipeClosed => 0,
     })
+}
+
+/// As [`Cli::try_parse_from`], with help colored by the rule of all other output.
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let color = match terminal::color_stdout(ColorChoice::Auto) {
+        true => clap::ColorChoice::Always,
+        false => clap::ColorChoice::Never,
+    };
+    let mut command = Cli::command().color(color);
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {

@@ -51,6 +51,7 @@ mod view;
 mod window;
 mod worker;
 
+pub use crate::color_depth::ColorDepth;
 pub use action::Action;
 pub use app::run;
 pub use archive::SessionEntry;
@@ -74,7 +75,7 @@ pub use model_store::{
 };
 pub use mouse::{Mouse, MouseKind};
 pub use studio::Studio;
-pub use theme::{ColorDepth, Theme};
+pub use theme::Theme;
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
 pub use window::Notify;
 

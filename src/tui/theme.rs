@@ -58,36 +58,6 @@ roles! {
     GaugeRest "gauge_rest", Ghost "ghost", Rejected "rejected",
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ColorDepth {
-    /// None, or `NO_COLOR` is set.
-    None,
-    /// The 16 of the user's palette.
-    #[default]
-    Ansi,
-    /// 256: those, and 240 that are the same everywhere.
-    Indexed,
-    /// 24 bits.
-    True,
-}
-
-impl ColorDepth {
-    /// The color depth of standard output; respects `NO_COLOR`.
-    pub fn detect() -> Self {
-        Self::of(supports_color::Stream::Stdout)
-    }
-
-    /// The color depth of a stream; respects `NO_COLOR`.
-    pub fn of(stream: supports_color::Stream) -> Self {
-        match supports_color::on(stream) {
-            None => ColorDepth::None,
-            Some(level) if level.has_16m => ColorDepth::True,
-            Some(level) if level.has_256 => ColorDepth::Indexed,
-            Some(_) => ColorDepth::Ansi,
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct Theme {
     pub name: String,

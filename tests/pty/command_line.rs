@@ -83,3 +83,20 @@ fn tables_fit_a_narrow_terminal() {
     assert!(screen.starts_with("MODEL") && screen.contains("embedded drafter"), "{screen}");
     assert!(!screen.contains("FAMILY"), "{screen}");
 }
+
+/// no-color.org: set and not empty, whatever the value. Captions, help and the studio follow one rule.
+#[test]
+fn colors_follow_no_color() {
+    for (value, colored) in [("", true), ("0", false), ("1", false)] {
+        let caption = ["caption", "demo", "--method", "naive", "--max-new-tokens", "12", "--quiet"];
+        for args in [&["--help"][..], &caption] {
+            let mut t = Terminal::start_with(100, 60, args, &[("NO_COLOR", value)]);
+            assert_eq!(t.exit_code(), 0, "{}", t.text());
+            assert_eq!(t.has_raw("\x1b[0m"), colored, "NO_COLOR={value} {args:?}: {}", t.text());
+        }
+        let mut t = Terminal::start_with(100, 30, &[], &[("NO_COLOR", value)]);
+        t.wait("Library");
+        t.quit("q");
+        assert_eq!(t.has_raw("\x1b[38;"), colored, "NO_COLOR={value}");
+    }
+}

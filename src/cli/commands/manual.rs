@@ -33,8 +33,11 @@ as in the Hugging Face tools
 LLAMA_CACHE
 directory of llama.cpp's GGUF files, for the list of models (default: ~/.cache/llama.cpp)
 .TP
-NO_COLOR
-disables color
+SPECREEL_API_KEY
+key of serve, and of the server that --connect follows
+.TP
+NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE, CLICOLOR=0
+no color; color even in pipes (FORCE_COLOR takes a depth from 0 to 3); the same; no color. Empty variables count as unset
 .SH FILES
 .TP
 ~/.config/specreel/config.toml

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::cli::args::run::ColorChoice;
+use crate::{cli::args::run::ColorChoice, color_depth::ColorDepth};
 use specreel_client::Charset;
 
 /// True if the studio can run: stdin and stdout are a capable terminal.
@@ -16,18 +16,18 @@ pub fn is_dumb() -> bool {
 }
 
 pub fn color_stdout(choice: ColorChoice) -> bool {
-    color(choice, supports_color::Stream::Stdout)
+    color(choice, ColorDepth::stdout)
 }
 
 pub fn color_stderr(choice: ColorChoice) -> bool {
-    color(choice, supports_color::Stream::Stderr)
+    color(choice, ColorDepth::stderr)
 }
 
-fn color(choice: ColorChoice, stream: supports_color::Stream) -> bool {
+fn color(choice: ColorChoice, depth: fn() -> ColorDepth) -> bool {
     match choice {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
-        ColorChoice::Auto => supports_color::on(stream).is_some(),
+        ColorChoice::Auto => depth() != ColorDepth::None,
     }
 }
 

@@ -174,7 +174,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
         theme: settings.theme.or("auto".into()),
         is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
-        colors: ColorDepth::detect(),
+        colors: ColorDepth::stdout(),
         mouse: settings.mouse.or(true),
         notify: settings.notify.or_default(),
         ascii: !terminal::draws_unicode(settings.charset.or_default()),

@@ -3,10 +3,13 @@
 use ffmpeg_next::codec;
 
 use super::*;
-use crate::cli::{
-    args::{doctor::DoctorArgs, run::RunArgs, values},
-    commands,
-    output::terminal as term,
+use crate::{
+    cli::{
+        args::{doctor::DoctorArgs, run::RunArgs, values},
+        commands,
+        output::terminal as term,
+    },
+    color_depth::{ColorDepth, no_color},
 };
 use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
 use specreel_record::Ready;
@@ -161,12 +164,12 @@ pub fn terminal() -> Vec<Finding> {
             size
         });
     }
-    let colors = match supports_color::on(supports_color::Stream::Stdout) {
-        Some(level) if level.has_16m => "16 million",
-        Some(level) if level.has_256 => "256",
-        Some(_) => "16",
-        None if std::env::var_os("NO_COLOR").is_some() => "none (NO_COLOR is set)",
-        None => "none",
+    let colors = match ColorDepth::stdout() {
+        ColorDepth::True => "16 million",
+        ColorDepth::Indexed => "256",
+        ColorDepth::Ansi => "16",
+        ColorDepth::None if no_color() => "none (NO_COLOR is set)",
+        ColorDepth::None => "none",
     };
     findings.push(Finding::new(AREA, "colors", State::Good, colors));
     let kind = format!("TERM={} TERM_PROGRAM={}", variable("TERM"), variable("TERM_PROGRAM"));

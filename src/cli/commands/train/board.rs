@@ -32,8 +32,7 @@ impl Board {
         let themes = Dirs::find().map(|dirs| dirs.config.join("themes"));
         let theme = config.values.theme.as_deref().unwrap_or("auto");
         let ascii = !terminal::draws_unicode(config.values.charset.unwrap_or_default());
-        let look =
-            Look::new(theme, themes.as_deref(), ColorDepth::of(supports_color::Stream::Stderr), ascii)?;
+        let look = Look::new(theme, themes.as_deref(), ColorDepth::stderr(), ascii)?;
         let picture = TrainingPicture {
             title: plain(title).into_owned(),
             doing: "loading the target".into(),
