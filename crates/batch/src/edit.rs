@@ -19,7 +19,7 @@ impl Caption {
         let whole = self.pieces.first().zip(self.pieces.last());
         let whole = whole.map(|((first, _), (last, _))| Span { start: first.start, end: last.end });
         let pieces = whole.into_iter().map(|span| (span, text.to_owned())).collect();
-        Self { text: text.to_owned(), pieces, made, ..self.clone() }
+        Self { text: text.to_owned(), pieces, prefix: None, made, ..self.clone() }
     }
 
     /// True if a person has changed it.

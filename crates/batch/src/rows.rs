@@ -10,7 +10,7 @@
 
 use serde_json::json;
 
-use super::*;
+use super::{text::prefixed, *};
 
 /// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,10 @@ pub struct Caption {
     pub prompt: String,
     pub text: String,
     pub cut: Option<String>,
-    /// The pieces, if the clip was captioned piece by piece.
+    /// The pieces, if the clip was captioned piece by piece; without the prefix.
     pub pieces: Vec<(Span, String)>,
+    /// What `text` begins with, and each piece wherever it is written.
+    pub prefix: Option<String>,
     /// How it was made: method, models, statistics.
     pub made: Map<String, Value>,
 }
@@ -131,13 +133,13 @@ impl Kind {
 
     /// A row with its line break.
     pub fn row(self, path: &str, caption: &Caption) -> String {
-        let Caption { prompt, text, cut, pieces, made } = caption;
+        let Caption { prompt, text, cut, .. } = caption;
         let row = match self {
             Kind::Csv => return csv::record([path, text, prompt, cut.as_deref().unwrap_or_default()]),
             Kind::Musubi => json!({ "video_path": path, "caption": text }),
             Kind::Ltx => json!({ "caption": text, "media_path": path }),
             Kind::Hf => json!({ "file_name": path, "caption": text, "prompt": prompt }),
-            Kind::Jsonl => object(path, text, prompt, cut.as_deref(), pieces, made),
+            Kind::Jsonl => object(path, caption),
         };
         row.to_string() + "\n"
     }
@@ -152,24 +154,20 @@ impl Kind {
 }
 
 /// A row with everything that is known; also used by `--stdin`.
-pub fn object(
-    path: &str,
-    text: &str,
-    prompt: &str,
-    cut: Option<&str>,
-    pieces: &[(Span, String)],
-    made: &Map<String, Value>,
-) -> Value {
+pub fn object(path: &str, caption: &Caption) -> Value {
+    let Caption { prompt, text, cut, pieces, prefix, made } = caption;
     let mut row = Map::new();
     row.insert("video".into(), path.into());
-    row.insert("caption".into(), text.into());
-    row.insert("prompt".into(), prompt.into());
+    row.insert("caption".into(), text.as_str().into());
+    row.insert("prompt".into(), prompt.as_str().into());
     if let Some(cut) = cut {
-        row.insert("cut".into(), cut.into());
+        row.insert("cut".into(), cut.as_str().into());
     }
     if !pieces.is_empty() {
-        let piece =
-            |(span, text): &(Span, String)| json!({ "start": span.start, "end": span.end, "caption": text });
+        let piece = |(span, text): &(Span, String)| {
+            let text = prefixed(prefix.as_deref(), text.clone());
+            json!({ "start": span.start, "end": span.end, "caption": text })
+        };
         row.insert("segments".into(), pieces.iter().map(piece).collect());
     }
     row.extend(made.clone());

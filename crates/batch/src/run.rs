@@ -8,6 +8,7 @@ use super::{
     ledger::stamp,
     outputs::{Need, is_fatal},
     rows::Caption,
+    text::prefixed,
 };
 use specreel_client::{Client, Ending, GRACE, Interrupt, Transcript};
 use specreel_engine::{Command, RunRequest};
@@ -363,10 +364,10 @@ impl Batch<'_> {
     }
 
     fn written(&self, job: &Job, prompt: &str, logs: &[RunLog]) -> Caption {
-        let polished: Vec<_> =
-            logs.iter().map(|log| Polish { prefix: None, ..self.polish.clone() }.apply(log.text())).collect();
+        let polished: Vec<_> = logs.iter().map(|log| self.polish.cleaned(log.text())).collect();
         let joined = polished.iter().map(|piece| piece.text.as_str()).collect::<Vec<_>>().join(" ");
-        let text = Polish { clean: false, ..self.polish.clone() }.apply(&joined).text;
+        let prefix = self.polish.prefix.clone();
+        let text = prefixed(prefix.as_deref(), joined.trim().to_owned());
         let cut: Vec<&str> = polished.iter().filter_map(|piece| piece.cut.as_deref()).collect();
         let spans = logs.iter().filter_map(|log| log.started()?.span);
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
@@ -377,7 +378,7 @@ impl Batch<'_> {
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());
         }
-        Caption { prompt: prompt.to_owned(), text, cut, pieces, made }
+        Caption { prompt: prompt.to_owned(), text, cut, pieces, prefix, made }
     }
 }
 

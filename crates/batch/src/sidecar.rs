@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use super::{
     rows::{Caption, object},
-    text::one_line,
+    text::{one_line, prefixed},
 };
 use specreel_client::present::export::{Format, Outline, Subtitles, subtitles::Cutter, timed};
 use specreel_record::Cues;
@@ -77,8 +77,7 @@ impl Sidecar {
             captions => {
                 let name = clip.relative.file_name().unwrap_or_default().to_string_lossy();
                 let caption = |caption: &Caption| {
-                    let Caption { prompt, text, cut, pieces, made } = caption;
-                    let mut row = object("", text, prompt, cut.as_deref(), pieces, made);
+                    let mut row = object("", caption);
                     if let Value::Object(row) = &mut row {
                         row.shift_remove("video");
                     }
@@ -106,8 +105,11 @@ impl Sidecar {
 
 /// The pieces of captions, or their events, with times.
 fn events(captions: &[Caption]) -> Vec<(Span, String)> {
-    let pieces = captions.iter().flat_map(|caption| &caption.pieces);
-    pieces.flat_map(|(span, text)| timed(*span, text)).collect()
+    let events = |caption: &Caption| {
+        let events = caption.pieces.iter().flat_map(|(span, text)| timed(*span, text));
+        events.map(|(span, text)| (span, prefixed(caption.prefix.as_deref(), text))).collect::<Vec<_>>()
+    };
+    captions.iter().flat_map(events).collect()
 }
 
 /// An existing caption with a new one after or before it, on the same line.
@@ -173,6 +175,12 @@ mod tests {
         assert_eq!(Sidecar::Txt.contents(&clip, &[one.clone(), two.clone()], Cues::Clip), "A disc.\nRed.\n");
         let srt = Sidecar::Srt.contents(&clip, std::slice::from_ref(&two), Cues::Clip);
         assert_eq!(srt, "1\n00:00:00,000 --> 00:00:02,000\nRed.\n\n");
+        let prefixed = Caption { prefix: Some("ohwx".into()), ..caption("r", "ohwx Red.") };
+        let prefixed = Caption { pieces: two.pieces.clone(), ..prefixed };
+        for sidecar in [Sidecar::Srt, Sidecar::Vtt, Sidecar::Chapters, Sidecar::Youtube, Sidecar::Json] {
+            let contents = sidecar.contents(&clip, std::slice::from_ref(&prefixed), Cues::Clip);
+            assert!(contents.contains("ohwx Red"), "{contents}");
+        }
         let json: Value =
             serde_json::from_str(&Sidecar::Json.contents(&clip, &[one, two], Cues::Clip)).unwrap();
         assert_eq!((&json["video"], &json["captions"][1]["caption"]), (&json!("a.mp4"), &json!("Red.")));

@@ -32,19 +32,26 @@ const VERBS: [&str; 12] = [
 ];
 
 impl Polish {
-    /// The caption as it is written. A prefix is followed by a space unless it ends in one.
+    /// The caption as it is written.
     pub fn apply(&self, caption: &str) -> Polished {
-        let mut polished = match self.clean {
+        let Polished { text, cut } = self.cleaned(caption);
+        Polished { text: prefixed(self.prefix.as_deref(), text), cut }
+    }
+
+    /// The caption without the prefix.
+    pub fn cleaned(&self, caption: &str) -> Polished {
+        match self.clean {
             true => clean(caption),
             false => Polished { text: caption.trim().to_owned(), cut: None },
-        };
-        if let Some(prefix) = self.prefix.as_deref().filter(|prefix| !prefix.is_empty()) {
-            let space =
-                if prefix.ends_with(char::is_whitespace) || polished.text.is_empty() { "" } else { " " };
-            polished.text = format!("{prefix}{space}{}", polished.text);
         }
-        polished
     }
+}
+
+/// A text after the prefix, which is followed by a space unless it ends in one.
+pub fn prefixed(prefix: Option<&str>, text: String) -> String {
+    let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else { return text };
+    let space = if prefix.ends_with(char::is_whitespace) || text.is_empty() { "" } else { " " };
+    format!("{prefix}{space}{text}")
 }
 
 /// Cut the first phrase about the video itself, and capitalize what follows. A caption never becomes empty.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::values::choice;
-use specreel_batch::{Existing, Kind, Sidecar, shard::ShardChoice};
+use specreel_batch::{Existing, Kind, Polish, Sidecar, shard::ShardChoice};
 
 const MANY: &str = "Many videos";
 
@@ -56,18 +56,24 @@ pub struct BatchArgs {
 }
 
 impl BatchArgs {
-    /// True if an option is there that only makes sense for many videos, or that writes files for one.
-    pub fn is_used(&self) -> bool {
-        self.sidecar.is_some()
-            || self.out_dir.is_some()
-            || self.dataset.is_some()
-            || self.existing != Existing::default()
-            || self.retry_failed
-            || self.limit.is_some()
-            || self.prompt_file.is_some()
-            || self.prefix.is_some()
-            || self.clean
-            || self.shard.is_some()
-            || self.stdin
+    /// The first option that only makes sense for many videos, or that writes files for one.
+    pub fn used(&self) -> Option<&'static str> {
+        let options = [
+            (self.sidecar.is_some(), "--sidecar"),
+            (self.out_dir.is_some(), "--out-dir"),
+            (self.dataset.is_some(), "--dataset"),
+            (self.existing != Existing::default(), "--existing"),
+            (self.retry_failed, "--retry-failed"),
+            (self.limit.is_some(), "--limit"),
+            (self.prompt_file.is_some(), "--prompt-file"),
+            (self.shard.is_some(), "--shard"),
+            (self.stdin, "--stdin"),
+        ];
+        options.into_iter().find_map(|(is_used, name)| is_used.then_some(name))
+    }
+
+    /// What is changed in a caption before it is written.
+    pub fn polish(&self) -> Polish {
+        Polish { prefix: self.prefix.clone(), clean: self.clean }
     }
 }

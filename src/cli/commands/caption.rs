@@ -77,6 +77,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let mut printer =
         Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
     printer.summarizes(part.summary.is_some());
+    printer.polishes(args.batch.polish());
     let mut captions = Vec::new();
     for events in &done {
         captions.extend(with_times(&replayed(events, &mut printer)?));

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 pub use super::style::{Style, Timed};
 use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
 use crate::cli::resolve::user_methods;
+use specreel_batch::{Polish, text::prefixed};
 use specreel_client::present::wrap::{Wrapper, hang};
 use specreel_client::present::{
     estimate,
@@ -72,6 +73,8 @@ pub struct Printer<O, E> {
     summary: Option<String>,
     /// A summary follows the pieces.
     summarizes: bool,
+    /// What is changed in captions with times.
+    polish: Polish,
     steps: Steps,
     /// The current run's caption has been held back, and is not written yet.
     held: bool,
@@ -109,6 +112,7 @@ impl<O: Write, E: Write> Printer<O, E> {
             outline: Vec::new(),
             summary: None,
             summarizes: false,
+            polish: Polish::default(),
             steps: Steps::new(style.color_talk, style.columns_talk),
             held: false,
             later: Vec::new(),
@@ -280,7 +284,10 @@ impl<O: Write, E: Write> Printer<O, E> {
             self.summary = Some(text.to_owned());
             return Ok(());
         }
-        let events = timed(span, text);
+        let prefix = self.polish.prefix.as_deref();
+        let events = timed(span, &self.polish.cleaned(text).text);
+        let events = events.into_iter().map(|(span, text)| (span, prefixed(prefix, text)));
+        let events: Vec<_> = events.collect();
         match format {
             Timed::Subtitles(subtitles) => {
                 for (span, text) in events {
@@ -368,9 +375,10 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// True if the caption is written at the end: on a terminal it would be torn apart by the lines of its steps.
+    /// True if the caption is written at the end: the lines of its steps would tear it apart. That stdout is no terminal does
+    /// not help: `| tee` shows both on one screen, `2>&1` writes them to one file.
     fn holds(&self) -> bool {
-        self.style.steps && self.style.terminal && !self.style.json && self.style.timed.is_none()
+        self.style.steps && !self.style.json && self.style.timed.is_none()
     }
 
     /// Write a caption that was held back.
@@ -378,7 +386,9 @@ impl<O: Write, E: Write> Printer<O, E> {
         if !std::mem::take(&mut self.held) {
             return Ok(());
         }
-        self.out.write_all(b"\n")?;
+        if self.style.terminal {
+            self.out.write_all(b"\n")?;
+        }
         self.chunks(0..self.run().chunks().len())
     }
 
@@ -431,6 +441,11 @@ impl<O: Write, E: Write> Printer<O, E> {
     /// Expect a run that sums up the pieces after them.
     pub fn summarizes(&mut self, summarizes: bool) {
         self.summarizes = summarizes;
+    }
+
+    /// Change captions with times like this before they are written.
+    pub fn polishes(&mut self, polish: Polish) {
+        self.polish = polish;
     }
 
     /// What happened to the stream that the pieces are parts of: a line of JSON, or a note.

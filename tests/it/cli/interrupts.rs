@@ -1,7 +1,7 @@
 //! Signals at every stage: events so far are printed, and the exit code is 128 plus the signal.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
     process::{Child, Command, Stdio},
 };
 
@@ -102,4 +102,24 @@ fn a_hang_up_that_nohup_ignores_stays_ignored() {
         .unwrap();
     let (code, last, stderr) = ended(child, "-HUP");
     assert_eq!((code, &last["reason"]), (Some(0), &"eos".into()), "{stderr}");
+}
+
+/// The reader of `--stdin`'s answers is slow: the signal comes while one is written, which the pipe does not take at once.
+#[test]
+fn in_the_middle_of_an_answer() {
+    let program = Program::new();
+    let mut child = program.spawn(&["caption", "--stdin"]);
+    let line = serde_json::json!({ "video": "none.mp4", "prompt": "a".repeat(400_000) });
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut text = vec![0];
+    stdout.read_exact(&mut text).unwrap();
+    send(&child, "-INT");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    stdout.read_to_end(&mut text).unwrap();
+    let answer: Value = serde_json::from_slice(&text).expect("a whole line");
+    assert!(answer["error"].as_str().unwrap().contains("none.mp4"), "{}", answer["error"]);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "stdin is still open");
+    drop(stdin);
 }

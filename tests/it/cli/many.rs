@@ -270,6 +270,30 @@ fn existing_captions_are_kept_replaced_or_extended() {
 }
 
 #[test]
+fn every_form_has_the_prefix() {
+    let program = Program::new();
+    let prefix = ["--prefix", "ohwx,", "--segments", "3"];
+    for sidecar in ["txt", "srt", "vtt", "chapters", "youtube", "json"] {
+        caption(&program, &[&["demo", "--sidecar", sidecar, "--out-dir", sidecar], &prefix[..]].concat())
+            .ok();
+        let file = written(&program.home().join(sidecar)).into_values().next().unwrap();
+        let times = match sidecar {
+            "txt" => 1,
+            // The whole and its segments.
+            "json" => 3,
+            _ => 2,
+        };
+        let times = if sidecar == "youtube" { file.lines().count() } else { times };
+        assert_eq!(file.matches("ohwx, The").count(), times, "{sidecar}: {file}");
+        if sidecar != "txt" {
+            let run = caption(&program, &[&["demo", "--format", sidecar], &prefix[..]].concat()).ok();
+            let times = times.min(2);
+            assert_eq!(run.stdout.matches("ohwx, The").count(), times, "{sidecar}: {}", run.stdout);
+        }
+    }
+}
+
+#[test]
 fn captions_go_to_the_forms_that_are_asked_for() {
     let program = Program::new();
     clips(&program, &["in/a.mp4", "in/b/c.mp4"]);

@@ -5,8 +5,7 @@ use std::{
     io::{BufRead, Read as _},
     os::unix::ffi::OsStrExt,
     sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, PoisonError, TryLockError,
         mpsc::{Receiver, sync_channel},
     },
 };
@@ -118,12 +117,14 @@ impl Report for Silent {
 /// Caption videos as they are asked for, until stdin ends.
 pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     let mut client = Client::start()?;
-    let (remote, waits) = (client.remote(), Arc::new(AtomicBool::new(true)));
-    let idle = waits.clone();
+    // Held from a line until its answer is written, so that a signal loses no answer and cuts none.
+    let answering = Arc::new(Mutex::new(()));
+    let (remote, busy) = (client.remote(), answering.clone());
     let interrupt = interrupt::listen(move || {
         remote.cancel_current();
         // Nobody reads the flag while stdin is waited for.
-        if idle.load(Ordering::SeqCst) {
+        let idle = busy.try_lock();
+        if !matches!(idle, Err(TryLockError::WouldBlock)) {
             std::process::exit(interrupted());
         }
     })?;
@@ -134,51 +135,52 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     let lines = lines()?;
     let mut next = None;
     while let Some(line) = next.take().or_else(|| lines.recv().ok()) {
+        let guard = answering.lock().unwrap_or_else(PoisonError::into_inner);
         next = lines.try_recv().ok();
-        let Line { video, prompt } = match line? {
-            Ok(line) => line,
+        let ahead = next.as_ref().and_then(|line| line.as_ref().ok()?.as_ref().ok());
+        let answer = match line? {
+            Ok(Line { video, prompt }) => {
+                let said = |clip: &Path| plan.said(clip, &interrupt);
+                let mut batch = plan.batch(&mut client, &interrupt, &said);
+                if let Some(prompt) = prompt {
+                    batch.request.prompt = limited(prompt, args.run.max_words);
+                    // The preset's prompt was replaced.
+                    batch.request.preset = None;
+                }
+                if let Some(path) = ahead.and_then(|line| file(&line.video).ok()) {
+                    batch.ahead(&path);
+                }
+                let prompt = batch.request.prompt.clone();
+                let name = video.to_string_lossy();
+                let ended = match file(&video) {
+                    Ok(path) => runtime.block_on(batch.one(&path, &mut run, &mut Silent)).map_err(halted)?,
+                    Err(failure) => Err(failure),
+                };
+                match ended {
+                    Ok(Some(caption)) => {
+                        *(if caption.is_empty() { &mut empty } else { &mut written }) += 1;
+                        failed += usize::from(caption.is_incomplete());
+                        object(&name, &caption)
+                    }
+                    Ok(None) => return Ok(interrupted()),
+                    Err(failure) => {
+                        failed += 1;
+                        json!({ "video": name, "prompt": prompt, "error": failure.error,
+                            "hint": failure.hint, "class": failure.class })
+                    }
+                }
+            }
             Err(Invalid { text, failure }) => {
                 failed += 1;
-                write(
-                    &json!({ "video": text, "error": failure.error, "hint": failure.hint, "class": failure.class }),
-                )?;
-                continue;
-            }
-        };
-        waits.store(false, Ordering::SeqCst);
-        let said = |clip: &Path| plan.said(clip, &interrupt);
-        let mut batch = plan.batch(&mut client, &interrupt, &said);
-        if let Some(prompt) = prompt {
-            batch.request.prompt = limited(prompt, args.run.max_words);
-            // The preset's prompt was replaced.
-            batch.request.preset = None;
-        }
-        let prompt = batch.request.prompt.clone();
-        if let Some(Ok(path)) =
-            next.as_ref().and_then(|line| Some(file(&line.as_ref().ok()?.as_ref().ok()?.video)))
-        {
-            batch.ahead(&path);
-        }
-        let name = video.to_string_lossy().into_owned();
-        let ended = match file(&video) {
-            Ok(path) => runtime.block_on(batch.one(&path, &mut run, &mut Silent)).map_err(halted)?,
-            Err(failure) => Err(failure),
-        };
-        waits.store(true, Ordering::SeqCst);
-        let answer = match ended {
-            Ok(Some(c)) => {
-                *(if c.is_empty() { &mut empty } else { &mut written }) += 1;
-                failed += usize::from(c.is_incomplete());
-                object(&name, &c.text, &prompt, c.cut.as_deref(), &c.pieces, &c.made)
-            }
-            Ok(None) => return Ok(interrupted()),
-            Err(failure) => {
-                failed += 1;
-                json!({ "video": name, "prompt": prompt, "error": failure.error, "hint": failure.hint,
-                    "class": failure.class })
+                json!({ "video": text, "error": failure.error, "hint": failure.hint, "class": failure.class })
             }
         };
         write(&answer)?;
+        drop(guard);
+        // A signal that came before this found the lock taken, and left the exit to this thread.
+        if interrupt.asked() {
+            return Ok(interrupted());
+        }
     }
     Ok(if failed > 0 || empty > 0 && written == 0 { SOME_FAILED } else { 0 })
 }

@@ -26,7 +26,12 @@ const MAX_PROMPTS: u64 = 1 << 20;
 /// True if several videos are meant, or one whose caption goes to a file.
 pub fn is_meant(args: &CaptionArgs) -> bool {
     let several = |video: &Path| video.is_dir() || find::list(video).is_some() || find::is_pattern(video);
-    args.batch.is_used() || args.videos.len() != 1 || args.videos.iter().any(|video| several(video))
+    // Text is streamed as it is written, so a changed one is of the batch; captions with times come when they are complete.
+    let changed = args.batch.polish() != Polish::default() && args.part.format == Format::Text;
+    args.batch.used().is_some()
+        || changed
+        || args.videos.len() != 1
+        || args.videos.iter().any(|video| several(video))
 }
 
 struct Plan {
@@ -62,7 +67,7 @@ impl Plan {
             prompts,
             part: Part { start: span.start, end: span.end, segments: args.part.division() },
             speech: Speech::of(&args.part.speech)?,
-            polish: Polish { prefix: args.batch.prefix.clone(), clean: args.batch.clean },
+            polish: args.batch.polish(),
             cues: args.part.cues.of(config),
             limit: args.batch.limit.map(|limit| limit as usize),
             verify: args.verify.map(|every| every as usize),
@@ -177,9 +182,13 @@ fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
 fn check(args: &CaptionArgs) -> Result<(), Failure> {
     let CaptionArgs { batch, part, run, output, .. } = args;
     if part.format != Format::Text {
+        let what = match batch.used() {
+            Some(option) => format!("--format prints one video's captions, which {option} does not"),
+            None => "--format is for one video on stdout".into(),
+        };
         return Err(Failure::usage(
-            "--format is for one video on stdout",
-            "use --sidecar srt, vtt, chapters, youtube or json",
+            what,
+            "write a file for each video: --sidecar srt, vtt, chapters, youtube or json",
         ));
     }
     if batch.sidecar.is_some_and(|sidecar| sidecar.chapters().is_some())
@@ -276,7 +285,13 @@ fn prompts(file: &Path) -> Result<Vec<String>, Failure> {
             "it holds one prompt a line, as UTF-8 text",
         )
     };
-    let length = std::fs::metadata(file).map_err(|error| failed(error.to_string()))?.len();
+    let length = match std::fs::metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let what = format!("--prompt-file {}: no such file", file.display());
+            return Err(Failure::input(what, "check the path"));
+        }
+        about => about.map_err(|error| failed(error.to_string()))?.len(),
+    };
     if length > MAX_PROMPTS {
         return Err(failed("it is longer than 1 MiB".into()));
     }

@@ -7,7 +7,7 @@ use specreel_client::present::{
     statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts, verification},
     verdicts::Role,
 };
-use specreel_record::{Pieces, RunLog, Stats, StopReason, Verdict, Verification};
+use specreel_record::{Pieces, RunLog, RunState, Stats, StopReason, Verdict, Verification};
 use std::io::Write;
 
 impl<O: Write, E: Write> Printer<O, E> {
@@ -78,13 +78,19 @@ impl<O: Write, E: Write> Printer<O, E> {
             text += "note: the target was still thinking; raise --max-new-tokens\n";
         }
         let empty = runs.logs().iter().filter(|run| run.is_finished() && run.text().trim().is_empty());
-        match (empty.filter(|run| !thinks(run)).count(), runs.logs().len()) {
-            (0, _) => {}
-            (n, all) => {
-                let about = if all > 1 { format!(" about {n} of {all} segments") } else { String::new() };
-                text += &format!(
-                    "note: the model wrote nothing{about}; change --prompt, or give it more --frames\n"
-                );
+        // One that ran into the limit has written tokens, but none that are text.
+        let (looped, silent): (Vec<&RunLog>, Vec<&RunLog>) = empty
+            .filter(|run| !thinks(run))
+            .partition(|run| *run.state() == RunState::Done(StopReason::Length));
+        let all = runs.logs().len();
+        for (empty, what, hint) in [
+            (silent, "nothing", "change --prompt, or give it more --frames"),
+            (looped, "only special tokens and white space", "change --prompt, or use a model tuned for chat"),
+        ] {
+            let about =
+                if all > 1 { format!(" about {} of {all} segments", empty.len()) } else { String::new() };
+            if !empty.is_empty() {
+                text += &format!("note: the model wrote {what}{about}; {hint}\n");
             }
         }
         self.say(&text)?;

@@ -1,5 +1,5 @@
 use super::*;
-use specreel_client::present::export::Subtitles;
+use specreel_client::present::export::{Outline, Subtitles};
 use specreel_record::Stats;
 use specreel_record::testing::{ended, failure, started, started_piece, step};
 
@@ -92,6 +92,33 @@ fn pieces_have_their_times_and_common_statistics() {
 }
 
 #[test]
+fn every_cue_begins_with_the_prefix() {
+    let polish = Polish { prefix: Some("ohwx,".into()), clean: false };
+    let printed = |timed| {
+        let (mut out, style) = (Vec::new(), Style { timed: Some(timed), ..Style::default() });
+        let mut printer = Printer::new(&mut out, Vec::new(), style, Progress::new(false), None, 256);
+        printer.polishes(polish.clone());
+        for event in [piece(0, StopReason::Eos), piece(1, StopReason::Eos)].concat() {
+            printer.event(&event).unwrap();
+        }
+        printer.end().unwrap();
+        drop(printer);
+        String::from_utf8(out).unwrap()
+    };
+    for timed in
+        [Timed::Subtitles(Subtitles::Srt), Timed::Subtitles(Subtitles::Vtt), Timed::Outline(Outline::Json)]
+    {
+        let out = printed(timed);
+        assert_eq!(out.matches("ohwx, A red round ring.").count(), 2, "{out}");
+    }
+    // Without the full stop; YouTube takes no chapters that follow each other so soon.
+    for (outline, times) in [(Outline::Chapters, 2), (Outline::Youtube, 1)] {
+        let out = printed(Timed::Outline(outline));
+        assert_eq!(out.matches("ohwx, A red round ring").count(), times, "{out}");
+    }
+}
+
+#[test]
 fn a_cancelled_piece_is_no_subtitle() {
     let events = [piece(0, StopReason::Eos), piece(1, StopReason::Cancelled)].concat();
     let style = Style { timed: Some(Timed::Subtitles(Subtitles::Srt)), ..Style::default() };
@@ -126,6 +153,15 @@ fn an_empty_caption_is_told() {
 }
 
 #[test]
+fn a_loop_of_special_tokens_is_not_nothing() {
+    let mut events = script(&[("", Verdict::Plain), ("\n", Verdict::Plain)], StopReason::Length);
+    events.insert(3, events[2].clone());
+    let talk = print(&events, Style::default()).1;
+    assert!(talk.contains("note: the model wrote only special tokens and white space; change"), "{talk}");
+    assert!(!talk.contains("wrote nothing"), "{talk}");
+}
+
+#[test]
 fn verdicts_have_styles() {
     let style = Style { color: true, color_talk: true, ..Style::default() };
     let (out, talk, _) = print(&script(&TOKENS, StopReason::Eos), style);
@@ -134,7 +170,12 @@ fn verdicts_have_styles() {
 }
 
 #[test]
-fn on_a_terminal_the_caption_follows_its_steps() {
+fn the_caption_follows_its_steps() {
+    let piped = Style { steps: true, ..Style::default() };
+    let (out, _, _) = print(&script(&TOKENS, StopReason::Eos)[..3], piped);
+    assert_eq!(out, "", "`| tee` would show it among its steps");
+    let (out, _, _) = print(&script(&TOKENS, StopReason::Eos), piped);
+    assert_eq!(out, "A red round ring.\n");
     let style = Style { steps: true, terminal: true, ..Style::default() };
     let events = script(&TOKENS, StopReason::Eos);
     let (out, _, _) = print(&events[..3], style);
