@@ -51,12 +51,15 @@ impl Settings {
     /// From any source of variables.
     pub fn read(variable: &dyn Fn(&str) -> Option<String>, home: Option<&Path>) -> Self {
         let text = |name: &str| variable(name).map(|v| v.trim().to_owned()).filter(|v| !v.is_empty());
+        // As huggingface_hub: the home directory, then variables.
         let path = |name: &str| {
             let text = text(name)?;
-            Some(match (text.strip_prefix("~/"), home) {
-                (Some(rest), Some(home)) => home.join(rest),
-                _ => PathBuf::from(text),
-            })
+            let of_home = text.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            let text = match (of_home, home.and_then(Path::to_str)) {
+                (Some(rest), Some(home)) => format!("{home}{rest}"),
+                _ => text,
+            };
+            Some(PathBuf::from(expanded(&text, variable)))
         };
         let on = |name: &str| {
             text(name).is_some_and(|v| matches!(v.to_lowercase().as_str(), "1" | "on" | "yes" | "true"))
@@ -83,6 +86,33 @@ impl Settings {
     }
 }
 
+/// A text with `$NAME` and `${NAME}` replaced, as by Python's `os.path.expandvars`: unknown ones stay, and what is put in is not
+/// looked through again.
+fn expanded(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let (name, whole) = match after.strip_prefix('{') {
+            Some(inside) => match inside.find('}') {
+                Some(end) => (&inside[..end], end + 3),
+                None => ("", 1),
+            },
+            None => {
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                (&after[..end], end + 1)
+            }
+        };
+        match variable(name).filter(|_| !name.is_empty()) {
+            Some(value) => out.push_str(&value),
+            None => out.push_str(&rest[at..at + whole]),
+        }
+        rest = &rest[at + whole..];
+    }
+    out + rest
+}
+
 fn small_file(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok()?;
     (about.is_file() && about.len() <= MAX_TOKEN_FILE).then(|| std::fs::read_to_string(path).ok())?
@@ -104,7 +134,33 @@ mod tests {
         assert_eq!(cache(&[("XDG_CACHE_HOME", "/x")]), "/x/huggingface/hub");
         assert_eq!(cache(&[("XDG_CACHE_HOME", "/x"), ("HF_HOME", "~/hf")]), "/home/me/hf/hub");
         assert_eq!(cache(&[("HF_HOME", "/hf"), ("HUGGINGFACE_HUB_CACHE", "/old")]), "/old");
+        assert_eq!(cache(&[("HF_HOME", "~")]), "/home/me/hub");
+        assert_eq!(cache(&[("HF_HOME", "~you/hf")]), "~you/hf/hub");
         assert_eq!(cache(&[("HF_HUB_CACHE", "/new"), ("HUGGINGFACE_HUB_CACHE", "/old")]), "/new");
+    }
+
+    #[test]
+    fn variables_in_paths_are_replaced() {
+        let cache = |name: &str, path: &str| {
+            let variables = [(name, path), ("HOME", "/home/me"), ("DISK_2", "/mnt"), ("LOOP", "$HOME")];
+            read(&variables).cache.unwrap().display().to_string()
+        };
+        for (path, expected) in [
+            ("$HOME/x", "/home/me/x"),
+            ("${HOME}/x", "/home/me/x"),
+            ("$DISK_2/a${HOME}b$DISK_2", "/mnt/a/home/meb/mnt"),
+            ("/x/$NONE/${NONE}/$", "/x/$NONE/${NONE}/$"),
+            ("/é$", "/é$"),
+            ("/x/${HOME", "/x/${HOME"),
+            ("/x/${}", "/x/${}"),
+            ("/x$LOOP", "/x$HOME"),
+        ] {
+            for name in ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"] {
+                assert_eq!(cache(name, path), expected, "{name}={path}");
+            }
+            assert_eq!(cache("HF_HOME", path), format!("{expected}/hub"), "HF_HOME={path}");
+            assert_eq!(cache("XDG_CACHE_HOME", path), format!("{expected}/huggingface/hub"));
+        }
     }
 
     #[test]
