@@ -6,4 +6,5 @@
 
 pub mod cli;
 mod color_depth;
+mod private;
 pub mod tui;

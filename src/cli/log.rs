@@ -4,13 +4,14 @@ use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
 use super::dirs::Dirs;
+use crate::private;
 
 /// Log to `specreel.log` in the state directory, filtered by `SPECREEL_LOG` (default `info`). If it is not
 /// writable there is no log. Keep the guard: dropping it flushes the log.
 pub fn start() -> Option<WorkerGuard> {
     let dir = Dirs::find()?.state;
-    std::fs::create_dir_all(&dir).ok()?;
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("specreel.log")).ok()?;
+    private::create_dir_all(&dir).ok()?;
+    let file = private::options().create(true).append(true).open(dir.join("specreel.log")).ok()?;
     let (writer, guard) = tracing_appender::non_blocking(file);
     let filter = EnvFilter::try_from_env("SPECREEL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).try_init().ok()?;

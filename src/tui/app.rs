@@ -52,7 +52,6 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     if seeks_theme {
         config.theme = if answers.dark.unwrap_or(true) { "dark" } else { "light" }.into();
     }
-    config.history = config.prompts.as_deref().map(past::read).unwrap_or_default();
     answers.cell = Screen::cell().or(answers.cell);
     let inside = images::is_inside();
     config.image_protocol = config.images(&answers, inside);
@@ -69,6 +68,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let (paintings, painted) = mpsc::channel(4);
     let kept = config.sessions.filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
+    let keeper = Keeper::start(config.prompts, messages.clone(), kept, config.keep);
     let driver = Driver {
         begun: Instant::now(),
         studio,
@@ -94,7 +94,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         cut: config.cut,
         listen: config.listen,
         listen_cancelled: Arc::default(),
-        keeper: Keeper::new(config.prompts, kept, config.keep),
+        keeper,
         probing: false,
         probe_next: None,
         leaving: false,
@@ -259,7 +259,10 @@ impl Driver {
         }
         // The terminal may be gone, and its pictures with it.
         self.forget_pictures().ok();
-        Ok(self.recorder.finish(PATIENCE))
+        let saved = self.keeper.finish(PATIENCE);
+        let unsaved =
+            (!saved).then(|| "the disk does not respond: the last prompts may not be saved".to_owned());
+        Ok(self.recorder.finish(PATIENCE).or(unsaved))
     }
 
     /// Let the user edit a text in their editor. Meanwhile events are taken in, so that the engine does not wait for the studio.

@@ -115,7 +115,6 @@ pub struct StudioConfig {
     pub record: bool,
     /// How many saved runs are kept; the oldest are deleted.
     pub keep: usize,
-    pub history: Vec<String>,
     /// The file of earlier prompts; it need not exist. None saves none.
     pub prompts: Option<PathBuf>,
     pub cut: Option<Cut>,
@@ -190,7 +189,6 @@ impl Default for StudioConfig {
             sessions: data.as_ref().map(|dir| dir.join("sessions")),
             record: true,
             keep: 1000,
-            history: Vec::new(),
             cut: None,
             listen: None,
             recent: data.map(|dir| dir.join("recent.json")),

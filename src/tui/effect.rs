@@ -31,6 +31,8 @@ pub enum Msg {
     Opened(Result<VideoFile, String>),
     Completed(Result<Completion, String>),
     Recent(Result<Vec<VideoFile>, String>),
+    /// The prompts of earlier sessions, oldest first.
+    EarlierPrompts(Vec<String>),
     Trouble(String),
     Probed {
         path: PathBuf,

@@ -1,18 +1,19 @@
 //! The prompts of earlier sessions: a file with one JSON string per line, newest last.
 //!
 //! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
-//! twice the number of prompts that are kept, the file is rewritten as a whole.
+//! twice the number of prompts that are kept, or a size, the file is rewritten as a whole.
 
 use super::model::prompt::MAX_HISTORY;
 use super::*;
+use crate::private;
 
-/// Larger files are ignored.
-const MAX_BYTES: u64 = 64 << 20;
+/// Bytes at the end of a file that are read: more than the prompts that are kept usually have.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// The prompts of a file, oldest first, each at its last position only. Unreadable lines are left out.
+/// The prompts at the end of a file, oldest first, each at its last position only. Unreadable lines are left out, and so is one
+/// of which only the end is read.
 pub(crate) fn read(file: &Path) -> Vec<String> {
-    let fits = std::fs::metadata(file).is_ok_and(|about| about.len() <= MAX_BYTES);
-    let bytes = if fits { std::fs::read(file).unwrap_or_default() } else { Vec::new() };
+    let bytes = File::open(file).and_then(|mut file| end(&mut file)).unwrap_or_default();
     let lines = bytes.split(|b| *b == b'\n').rev();
     let mut newest: Vec<String> = Vec::new();
     let mut known = std::collections::HashSet::new();
@@ -27,23 +28,29 @@ pub(crate) fn read(file: &Path) -> Vec<String> {
 
 pub(crate) fn add(file: &Path, prompt: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder)?;
+        private::create_dir_all(folder)?;
     }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).read(true);
-    // Prompts are private.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut there = options.open(file)?;
+    let mut there = private::options().create(true).append(true).read(true).open(file)?;
     let mut line = serde_json::to_vec(prompt)?;
     line.push(b'\n');
     if !ends_well(&mut there)? {
         line.insert(0, b'\n');
     }
     there.write_all(&line)?;
+    let lines = end(&mut there)?.iter().filter(|b| **b == b'\n').count();
+    let is_long = lines > 2 * MAX_HISTORY || there.metadata()?.len() > MAX_BYTES;
     drop(there);
-    let lines = std::fs::read(file)?.iter().filter(|b| **b == b'\n').count();
-    if lines > 2 * MAX_HISTORY { shorten(file) } else { Ok(()) }
+    if is_long { shorten(file) } else { Ok(()) }
+}
+
+/// The last bytes of a file.
+fn end(file: &mut File) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek, SeekFrom};
+    let begin = file.metadata()?.len().saturating_sub(MAX_BYTES);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// True if the last line is complete. Otherwise a killed program left it, and the next line must not continue it.
@@ -58,7 +65,7 @@ fn ends_well(file: &mut File) -> io::Result<bool> {
     Ok(last == [b'\n'])
 }
 
-/// Rewrite the file with the prompts that are kept.
+/// Rewrite the file with the prompts at its end that are kept.
 fn shorten(file: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     for prompt in read(file) {
@@ -84,7 +91,8 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+            let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
         }
     }
 
@@ -95,6 +103,17 @@ mod tests {
         std::fs::write(&file, "\"one\"\n17\n\"tw").unwrap();
         add(&file, "three").unwrap();
         assert_eq!(read(&file), ["one", "three"]);
+    }
+
+    #[test]
+    fn of_a_large_file_only_the_end_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("prompts.jsonl");
+        let long = format!("\"{}\"\n", "x".repeat(MAX_BYTES as usize));
+        std::fs::write(&file, format!("\"lost\"\n{long}\"one\"\n\"two\"\n")).unwrap();
+        assert_eq!(read(&file), ["one", "two"]);
+        add(&file, "three").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"one\"\n\"two\"\n\"three\"\n");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::{
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
 use super::*;
+use crate::private;
 use specreel_record::{Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
@@ -38,7 +39,7 @@ impl Disk for File {
 type Create = fn(&Path) -> std::io::Result<Box<dyn Disk>>;
 
 fn create(path: &Path) -> std::io::Result<Box<dyn Disk>> {
-    Ok(Box::new(OpenOptions::new().create_new(true).append(true).open(path)?))
+    Ok(Box::new(private::options().create_new(true).append(true).open(path)?))
 }
 
 pub(crate) struct Recorder {
@@ -174,7 +175,7 @@ impl Recording {
             return Err(std::io::Error::other("a run that has not started"));
         };
         let fail = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
-        std::fs::create_dir_all(folder).map_err(fail)?;
+        private::create_dir_all(folder).map_err(fail)?;
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let clip = Path::new(video).file_stem().unwrap_or_default().to_string_lossy();
         let method = method.get("name").and_then(|n| n.as_str()).unwrap_or_default();

@@ -26,7 +26,8 @@ pub fn result_file(
     flag: &'static str,
     force: bool,
 ) -> Result<Option<OutputFile>, Failure> {
-    let named = Named { flag, what: "", on_failure: "earlier results are kept; is the disk full?" };
+    let named =
+        Named { flag, what: "", on_failure: "earlier results are kept; is the disk full?", private: false };
     path.map(|path| OutputFile::create(named, path, force)).transpose()
 }
 

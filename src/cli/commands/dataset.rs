@@ -13,7 +13,8 @@ pub fn run(args: &DatasetArgs) -> Result<i32, End> {
     match &args.command {
         DatasetCommand::Merge { out: into, parts, force } => {
             if into.exists() && !force {
-                let failure = Named { flag: "the result", what: "", on_failure: CHECK_DISK }.exists(into);
+                let failure = Named { flag: "the result", what: "", on_failure: CHECK_DISK, private: false }
+                    .exists(into);
                 return Err(End::Failed(failure));
             }
             let merged = merge(into, parts)?;

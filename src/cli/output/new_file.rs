@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::private;
 use specreel_record::Failure;
 
 /// A kind of output file, for error messages.
@@ -17,6 +18,8 @@ pub struct Named {
     pub what: &'static str,
     /// What to do when a write fails: the hint of that error.
     pub on_failure: &'static str,
+    /// The user alone reads a new file.
+    pub private: bool,
 }
 
 /// The hint after a failed write of a file that is written as a whole.
@@ -26,7 +29,7 @@ impl Named {
     /// Open the file for writing: a new one, or with `force` an existing one, truncated if `empty`. Fails if it exists (class
     /// usage), or cannot be written (class input).
     pub fn open(self, path: &Path, force: bool, empty: bool) -> Result<File, Failure> {
-        let mut options = OpenOptions::new();
+        let mut options = if self.private { private::options() } else { OpenOptions::new() };
         if force {
             options.create(true).truncate(empty)
         } else {
@@ -35,6 +38,7 @@ impl Named {
         let file = options.write(true).open(path).map_err(|e| match e.kind() {
             _ if path.is_dir() => self.directory(path),
             io::ErrorKind::AlreadyExists => self.exists(path),
+            io::ErrorKind::NotFound => self.no_directory(path),
             _ => self.unwritable(path, &e),
         })?;
         // Says that the file is in use, see `OutputFile::drop`. Pipes and some file systems have no locks.
@@ -55,6 +59,15 @@ impl Named {
         Failure::input(
             format!("cannot write {}{}: it is a directory", self.what, path.display()),
             format!("give {} a file in that directory", self.flag),
+        )
+    }
+
+    /// The file's directory does not exist (class input).
+    fn no_directory(self, path: &Path) -> Failure {
+        let folder = path.parent().unwrap_or(path).display();
+        Failure::input(
+            format!("cannot write {}{}: no directory {folder}", self.what, path.display()),
+            format!("create it, or choose another path for {}", self.flag),
         )
     }
 
@@ -144,10 +157,12 @@ impl Drop for OutputFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use specreel_record::FailureClass;
 
-    const NAMED: Named = Named { flag: "--save", what: "the run to ", on_failure: CHECK_DISK };
+    const NAMED: Named = Named { flag: "--save", what: "the run to ", on_failure: CHECK_DISK, private: true };
 
     #[test]
     fn lines_are_written_at_once_and_existing_files_need_force() {
@@ -158,6 +173,8 @@ mod tests {
         file.append(b"two\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         file.finish().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
 
         let other = dir.path().join("other.jsonl");
         drop(OutputFile::create(NAMED, &other, false).unwrap());

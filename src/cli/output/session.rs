@@ -11,6 +11,7 @@ pub const SESSION: Named = Named {
     flag: "--save",
     what: "the run to ",
     on_failure: "events saved so far are kept; check the free disk space",
+    private: true,
 };
 
 /// An event as a line of JSON, its line end included. A video from stdin is called `-`.

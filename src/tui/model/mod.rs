@@ -170,7 +170,7 @@ impl Model {
             library,
             preview: None,
             strips: FrameStrips::default(),
-            prompt: PromptEditor::with_history(&config.request.prompt, &config.history),
+            prompt: PromptEditor::new(&config.request.prompt),
             methods: Methods::new(config.methods.clone(), &config.method),
             models: Models { loaded: config.loaded.clone(), ..Models::default() },
             engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },

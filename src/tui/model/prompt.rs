@@ -53,13 +53,12 @@ impl PromptEditor {
         Self { editor: editor(&content), history: Vec::new(), recalled: None }
     }
 
-    /// With the prompts of earlier sessions, oldest first.
-    pub fn with_history(content: &str, history: &[String]) -> Self {
-        let mut prompt = Self::new(content);
-        for old in history {
-            prompt.remember(&text::clean(cut(old, MAX_PROMPT_BYTES)));
+    /// Put the prompts of earlier sessions, oldest first, before those of this one.
+    pub fn remember_earlier(&mut self, old: &[String]) {
+        let newer = std::mem::take(&mut self.history);
+        for prompt in old.iter().chain(&newer) {
+            self.remember(&text::clean(cut(prompt, MAX_PROMPT_BYTES)));
         }
-        prompt
     }
 
     /// The earlier prompts that match a search, best first; without a search all, newest first.
@@ -194,8 +193,10 @@ mod tests {
     #[test]
     fn earlier_prompts_are_found_by_letters_or_by_time() {
         let old = ["What moves?", "Who is it?", "What moves?", "Count the discs."].map(String::from);
-        let prompt = PromptEditor::with_history("", &old);
-        assert_eq!(prompt.found(""), ["Count the discs.", "What moves?", "Who is it?"]);
+        let mut prompt = PromptEditor::new("");
+        prompt.remember("Newest.");
+        prompt.remember_earlier(&old);
+        assert_eq!(prompt.found(""), ["Newest.", "Count the discs.", "What moves?", "Who is it?"]);
         assert_eq!(prompt.found("wh ?"), ["What moves?", "Who is it?"]);
         assert_eq!(prompt.found("discs"), ["Count the discs."]);
         assert!(prompt.found("zebra").is_empty());

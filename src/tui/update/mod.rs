@@ -104,6 +104,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.opening = false;
             model.note(Tone::Bad, problem);
         }
+        Msg::EarlierPrompts(prompts) => model.prompt.remember_earlier(&prompts),
         Msg::Recent(Ok(found)) => {
             model.library.add_recent(&found);
             return next_probe(model);

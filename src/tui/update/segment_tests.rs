@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::*;
-use crate::tui::StudioConfig;
 use crate::tui::{
     SessionEntry, SpeechNews, Studio,
     model::{Overlay, Pane},
@@ -278,7 +277,8 @@ fn matches_are_marked_over_line_ends_and_wide_characters() {
 #[test]
 fn earlier_prompts_come_back() {
     let history = vec!["Who is it?".to_owned(), "What moves\nand why?".into()];
-    let (mut studio, _) = Studio::new(&StudioConfig { history, ..config() }).unwrap();
+    let (mut studio, _) = Studio::new(&config()).unwrap();
+    studio.handle(Msg::EarlierPrompts(history));
     studio.handle(Msg::Resize(100, 30));
     press(&mut studio, "e alt-up");
     assert_eq!(studio.prompt(), "What moves\nand why?");

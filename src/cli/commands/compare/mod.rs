@@ -24,7 +24,7 @@ use specreel_client::present::{
 use specreel_record::{Comparison, RowState};
 use specreel_speculate::Acceptance;
 
-const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK };
+const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK, private: false };
 
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let CompareArgs { video, span, methods, repeat, profile, mut run, output, html } = args;

@@ -24,7 +24,8 @@ use drafter_view::DrafterView;
 use picture::Picture;
 use summary::{Drawn, Summary};
 
-const PICTURE: Named = Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK };
+const PICTURE: Named =
+    Named { flag: "--png", what: "the picture to ", on_failure: CHECK_DISK, private: false };
 
 /// Extensions of other picture formats.
 const OTHERS: [&str; 9] = ["jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "svg", "avif"];

@@ -17,6 +17,7 @@ const OUT: Named = Named {
     flag: "--out",
     what: "the captions to ",
     on_failure: "captions written so far are kept; check the free disk space",
+    private: false,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
