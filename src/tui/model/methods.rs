@@ -22,6 +22,12 @@ impl Knob {
     pub fn is_same(&self, other: &Knob) -> bool {
         (self.axis.name, self.key.name) == (other.axis.name, other.key.name)
     }
+
+    /// True for an optional parameter at 0, where it does nothing.
+    fn is_off(&self) -> bool {
+        let default = self.key.example.parse::<f64>();
+        self.value == 0.0 && !self.key.required && default == Ok(0.0)
+    }
 }
 
 impl std::fmt::Display for Knob {
@@ -69,6 +75,11 @@ impl Methods {
         let mut knobs = self.knobs();
         let active = self.knob.min(knobs.len().checked_sub(1)?);
         Some(knobs.swap_remove(active))
+    }
+
+    /// The parameter for the first line: the active one, unless it is off and nobody has selected it.
+    pub fn shown_knob(&self) -> Option<Knob> {
+        self.active_knob().filter(|knob| self.knob > 0 || !knob.is_off())
     }
 
     pub fn next_knob(&mut self) {
@@ -279,6 +290,19 @@ mod tests {
                 all.reset(preset);
             }
         }
+    }
+
+    #[test]
+    fn a_parameter_that_is_off_is_not_offered_first() {
+        let shown = |methods: &Methods| methods.shown_knob().map(|knob| knob.to_string());
+        let mut auto = Methods::new(Method::presets().to_vec(), "auto");
+        assert_eq!(shown(&auto), None);
+        auto.turn(true);
+        assert_eq!(shown(&auto).as_deref(), Some("gate 0.05"));
+        let mut naive = Methods::new(Method::presets().to_vec(), "naive");
+        assert_eq!(shown(&naive).as_deref(), Some("length 5"));
+        naive.next_knob();
+        assert_eq!(shown(&naive).as_deref(), Some("gate 0"), "selected by hand");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use specreel_client::present::{
 use specreel_record::{Stage, Step, log::Speed};
 
 pub(super) const NAME: usize = 10;
+/// How the engine's note begins about what an automatic method does: a line of its own here.
+const CHOSEN: &str = "chosen for this run: ";
 
 /// Some lines, with a sparkline over the first from a column on.
 struct Group {
@@ -383,9 +385,11 @@ impl Meters<'_> {
         };
         let notes = of_engine.iter().chain(self.run.log.notes());
         let warn = self.theme.style(Role::Warn);
-        notes
-            .flat_map(|note| hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns))
-            .collect()
+        let lines = |note: &String| match note.strip_prefix(CHOSEN) {
+            Some(chosen) => vec![self.words("chosen", chosen)],
+            None => hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns),
+        };
+        notes.flat_map(lines).collect()
     }
 }
 

@@ -6,6 +6,9 @@ use specreel_client::present::systems::system;
 
 const ABOUT: u16 = 2;
 const NAME: usize = 13;
+/// Columns of a row: the sign before a name, and whether it is lossless.
+const SIGN: u16 = 4;
+const MARK: u16 = 10;
 
 /// The methods that match the filter, and below them the five choices of the one under the cursor.
 pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
@@ -14,7 +17,8 @@ pub(super) fn draw(model: &Model, query: &str, cursor: usize, theme: &Theme, fra
     // On a low screen the list matters more than the details of one method. The box keeps its size while the filter is typed.
     let details = 1 + ABOUT + if frame.area().height >= 24 { 7 } else { 0 };
     let all = lines(model, &methods.found("").0).len() as u16;
-    let inner = popup(frame, theme, 96, all + details + 3, dialog("Method", theme));
+    let columns = around(row_columns(model), 96);
+    let inner = popup(frame, theme, columns, all + details + 3, dialog("Method", theme));
     let [above, middle, below] = inner.layout(&Layout::vertical([Length(1), Min(1), Length(details)]));
     let dim = theme.style(Role::Dim);
     filter(model, (query, found.is_empty()), theme, frame, [above, middle]);
@@ -66,7 +70,8 @@ fn filter(
 pub(super) fn pick(model: &Model, query: &str, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let (found, _) = model.methods.found(query);
     let rows = lines(model, &model.methods.found("").0).len() as u16;
-    let inner = popup(frame, theme, 84, rows.saturating_add(3), dialog("Compare", theme));
+    let columns = around(row_columns(model), 84);
+    let inner = popup(frame, theme, columns, rows.saturating_add(3), dialog("Compare", theme));
     let [above, list] = inner.layout(&Layout::vertical([Length(1), Min(1)]));
     filter(model, (query, found.is_empty()), theme, frame, [above, list]);
     grouped(model, (&found, cursor), theme, frame, list, |i| {
@@ -94,6 +99,29 @@ fn lines(model: &Model, methods: &[usize]) -> Vec<Listed> {
     lines
 }
 
+/// The columns of the names of methods.
+fn name_columns(model: &Model) -> u16 {
+    let all = 0..model.methods.turned.len();
+    all.map(|i| text::width(&model.methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16
+}
+
+/// The columns of the longest row of methods.
+fn row_columns(model: &Model) -> usize {
+    let all = 0..model.methods.turned.len();
+    let about = all.map(|i| text::width(&about(model, i))).max().unwrap_or(0);
+    usize::from(name_columns(model) + SIGN + MARK) + 4 + about
+}
+
+/// The description of a method, or why the models cannot run it.
+fn about(model: &Model, index: usize) -> String {
+    let method = &model.methods.turned[index];
+    text::clean_line(&match model.unavailable(index) {
+        Some(why) => format!("not now: it {}", why.trim_start_matches(&format!("method `{}` ", method.name))),
+        None => method.about.clone(),
+    })
+    .into()
+}
+
 /// A line for each method under its system's heading: a sign, its name, whether it is lossless, and its description.
 fn grouped(
     model: &Model,
@@ -104,9 +132,8 @@ fn grouped(
     sign: impl Fn(usize) -> &'static str,
 ) {
     let methods = &model.methods;
-    let all = 0..methods.turned.len();
-    let names = all.map(|i| text::width(&methods.label(i))).max().unwrap_or(0).clamp(12, 30) as u16;
-    let widths = [Length(names + 4), Length(10), Fill(1)];
+    let names = name_columns(model);
+    let widths = [Length(names + SIGN), Length(MARK), Fill(1)];
     let columns = cell_columns(area, &widths);
     let lines = lines(model, indices);
     let at = indices.get(cursor).and_then(|under| {
@@ -123,13 +150,7 @@ fn grouped(
             let method = &methods.turned[index];
             let dim = theme.style(Role::Dim);
             let name = text::fit(&methods.label(index), names.into());
-            let why = model.unavailable(index);
-            let about = match &why {
-                Some(why) => {
-                    format!("not now: it {}", why.trim_start_matches(&format!("method `{}` ", method.name)))
-                }
-                None => method.about.clone(),
-            };
+            let (why, about) = (model.unavailable(index), about(model, index));
             let mark = mark(method.lossless(), theme);
             let (name, mark) = match why {
                 Some(_) => (Span::styled(name, dim), mark.style(dim)),
@@ -138,7 +159,7 @@ fn grouped(
             Row::new([
                 Line::from(vec![theme.span(Role::Accent, sign(index)), name]),
                 mark.into(),
-                Span::styled(text::fit(&text::clean_line(&about), columns[2]), dim).into(),
+                Span::styled(text::fit(&about, columns[2]), dim).into(),
             ])
         }
     });
@@ -165,4 +186,26 @@ fn parameters(model: &Model, theme: &Theme) -> Line<'static> {
         line.push_span(Span::styled(format!(" {next} next"), dim));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tui::{Msg, Studio, StudioConfig, testing};
+    use specreel_speculate::Method;
+
+    #[test]
+    fn descriptions_are_whole_on_a_wide_screen() {
+        let config = StudioConfig { methods: Method::presets().to_vec(), ..testing::config() };
+        let (mut studio, _) = Studio::new(&config).unwrap();
+        studio.handle(testing::ready_event());
+        studio.handle(Msg::Resize(180, 120));
+        for keys in ["m", "esc c"] {
+            testing::press(&mut studio, keys);
+            let screen = testing::screen(&studio, 180, 120);
+            let is_method = |line: &&str| line.contains(" lossless ") || line.contains(" lossy ");
+            let rows: Vec<&str> = screen.lines().filter(is_method).collect();
+            assert!(rows.len() >= Method::presets().len(), "{screen}");
+            assert!(rows.iter().all(|row| !row.contains('…')), "{screen}");
+        }
+    }
 }

@@ -191,6 +191,11 @@ fn dialog(name: &str, theme: &Theme) -> Block<'static> {
     panel(Line::from(title(name, true, theme)), true, theme).padding(Padding::horizontal(1))
 }
 
+/// The columns of a box around rows of so many: what they say is not cut while the screen has room for it.
+fn around(rows: usize, least: u16) -> u16 {
+    least.max(u16::try_from(rows + 4).unwrap_or(u16::MAX - 6))
+}
+
 /// Clear the area of a box in the middle of the screen and draw its border. Returns the area inside.
 fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u16, block: Block<'_>) -> Rect {
     let whole = frame.area();

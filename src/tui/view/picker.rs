@@ -23,8 +23,10 @@ fn below_list(words: &str, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
 
 pub(super) fn presets(model: &Model, cursor: usize, theme: &Theme, frame: &mut Frame<'_>) {
     let n = model.config.presets.len();
-    let inner =
-        popup(frame, theme, 84, (n as u16).saturating_add(2 + BELOW), dialog("Preset prompts", theme));
+    let texts = model.config.presets.iter().map(|preset| preset.text.as_str());
+    let columns = around(14 + widest("", texts), 84);
+    let rows = (n as u16).saturating_add(2 + BELOW);
+    let inner = popup(frame, theme, columns, rows, dialog("Preset prompts", theme));
     let [above, below] = inner.layout(&Layout::vertical([Min(1), Length(BELOW)]));
     let widths = [Length(12), Fill(1)];
     let columns = cell_columns(above, &widths);
@@ -53,7 +55,8 @@ pub(super) fn export(
     frame: &mut Frame<'_>,
 ) {
     let n = formats.len() + usize::from(sidecars > 0);
-    let inner = popup(frame, theme, 84, n as u16 + 2, dialog("Export run as", theme));
+    let columns = around(12 + widest("", formats.iter().map(|format| format.about())), 84);
+    let inner = popup(frame, theme, columns, n as u16 + 2, dialog("Export run as", theme));
     let widths = [Length(10), Fill(1)];
     let columns = cell_columns(inner, &widths);
     list(frame, theme, inner, (cursor, n), (None, &widths), |i| match formats.get(i) {

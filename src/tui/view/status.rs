@@ -29,7 +29,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
             Span::raw(" "),
             mark(method.lossless(), theme),
         ]);
-        if let Some(knob) = model.methods.active_knob() {
+        if let Some(knob) = model.methods.shown_knob() {
             let key = |action| model.keymap.shown(KeyContext::Everywhere, &[action]);
             let (down, up) = (key(Action::KnobDown), key(Action::KnobUp));
             let at = left.width() + 3;

@@ -227,14 +227,12 @@ impl Runner<'_> {
             // Each segment of a video has other figures: only another choice is news.
             _ if self.request.segment.is_some() => String::new(),
             None => String::new(),
-            Some([]) => "; its speed is not known yet".to_owned(),
+            Some([]) => "; not timed yet".to_owned(),
             Some([first, second, ..]) if first.drafter == alone => {
-                format!("; expected: {} from the prompt on, {} with {}", s(first), s(second), second.drafter)
+                format!("; {} expected, {} with {}", s(first), s(second), second.drafter)
             }
             Some([first, rest @ ..]) => match rest.iter().find(|of| of.drafter == alone) {
-                Some(without) => {
-                    format!("; expected: {} from the prompt on, {} without drafts", s(first), s(without))
-                }
+                Some(without) => format!("; {} expected, {} without drafts", s(first), s(without)),
                 None => String::new(),
             },
         };
