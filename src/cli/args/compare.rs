@@ -21,7 +21,7 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub span: SpanArgs,
     /// Methods: names from `specreel methods`, TOML files, or all; autoregressive always runs first [default:
-    /// autoregressive,naive,sd-uniform,lvspec,fly; without a draft model autoregressive,lvspec-self]
+    /// autoregressive,auto,naive,sd-uniform,lvspec,fly; without a draft model autoregressive,auto,lvspec-self]
     #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,
     /// Run all methods N times in turn and report the run of median speed of each

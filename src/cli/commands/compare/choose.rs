@@ -5,10 +5,10 @@ use specreel_record::Row;
 use specreel_speculate::method::sets;
 
 /// Compared by default; `--help` and the README list them.
-const DEFAULT: [&str; 5] = ["autoregressive", "naive", "sd-uniform", "lvspec", "fly"];
+const DEFAULT: [&str; 6] = ["autoregressive", "auto", "naive", "sd-uniform", "lvspec", "fly"];
 
 /// As [`DEFAULT`], without a draft model.
-const DEFAULT_ALONE: [&str; 2] = ["autoregressive", "lvspec-self"];
+const DEFAULT_ALONE: [&str; 3] = ["autoregressive", "auto", "lvspec-self"];
 
 #[derive(Debug, PartialEq)]
 pub struct Chosen {
@@ -81,7 +81,7 @@ fn named(names: &[String]) -> Result<Vec<Method>, Failure> {
     if names.contains(&"") {
         return Err(Failure::usage(
             format!("--methods \"{}\" contains an empty name", names.join(",")),
-            "for example: --methods naive,lvspec; `specreel methods` lists all methods",
+            "for example: --methods auto,naive; `specreel methods` lists all methods",
         ));
     }
     let dirs = Dirs::find();
