@@ -197,7 +197,7 @@ impl TextTokenizer {
         &self.0.ends
     }
 
-    /// The repetition penalty in `generation_config.json`; 1 is none.
+    /// The repetition penalty that the checkpoint asks for, in `generation_config.json` or GGUF metadata; 1 is none.
     pub fn repetition_penalty(&self) -> Option<f64> {
         self.0.repetition_penalty
     }

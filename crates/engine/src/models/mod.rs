@@ -89,11 +89,10 @@ impl Models {
     pub fn notes(&self) -> Vec<String> {
         // Methods are compared on the models' own distributions; see docs/methods.md.
         let penalty = self.target.tokenizer().repetition_penalty().filter(|penalty| *penalty != 1.0);
-        let note = |penalty| {
-            format!(
-                "the repetition penalty of {penalty} in the generation_config.json of {} is not applied",
-                self.target.name()
-            )
+        let note = |penalty: f64| {
+            // Files hold it in single precision, whose digits nobody wrote.
+            let penalty = penalty as f32;
+            format!("the repetition penalty of {penalty} that {} asks for is not applied", self.target.name())
         };
         let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
             .then(|| {

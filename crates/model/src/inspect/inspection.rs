@@ -151,9 +151,7 @@ impl Inspection {
         if let Some(penalty) =
             tokenizer.as_ref().and_then(TextTokenizer::repetition_penalty).filter(|p| *p != 1.0)
         {
-            notes.push(format!(
-                "generation_config.json sets a repetition penalty of {penalty}, which is ignored"
-            ));
+            notes.push(format!("it asks for a repetition penalty of {}, which is ignored", penalty as f32));
         }
         if checkpoint.as_ref().is_some_and(Checkpoint::has_activation_scales) {
             notes.push("it has scales of activations (input_scale), which are ignored: activations are not quantized to them".to_owned());
