@@ -210,7 +210,12 @@ fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
         true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
         false => std::fs::read(list).map(|read| bytes = read),
     };
-    read.map_err(|error| failed(error.to_string(), "it holds one path a line"))?;
+    read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            failed("no such file".into(), "check the path; @FILE is a list of paths")
+        }
+        _ => failed(error.to_string(), "it holds one path a line"),
+    })?;
     let separator = if bytes.contains(&0) { 0 } else { b'\n' };
     let lines = bytes.split(|byte| *byte == separator).map(|line| match separator {
         0 => line,

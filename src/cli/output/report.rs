@@ -49,10 +49,15 @@ pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
 
 /// clap's text as error and hint.
 fn split(text: &str, help: &str) -> (String, String) {
-    let mut what = Vec::new();
+    let mut what: Vec<String> = Vec::new();
     let mut hints = Vec::new();
     for line in text.lines().map(str::trim_end) {
         let bare = line.trim_start();
+        let values = bare.strip_prefix("[possible values: ").and_then(|values| values.strip_suffix(']'));
+        if let (Some(values), Some(last)) = (values, what.last_mut()) {
+            last.push_str(&format!(": expected one of: {values}"));
+            continue;
+        }
         if let Some(tip) = bare.strip_prefix("tip: ") {
             // Something that looks like a flag is rarely meant as a value.
             if !tip.starts_with("to pass ") {
@@ -63,13 +68,35 @@ fn split(text: &str, help: &str) -> (String, String) {
         } else if bare.starts_with("specreel ") && !hints.is_empty() {
             // A second line of usage.
         } else if !bare.is_empty() && !bare.starts_with("For more information") {
-            what.push(bare_groups(bare.strip_prefix("error: ").unwrap_or(line)));
+            what.push(expected(bare_groups(bare.strip_prefix("error: ").unwrap_or(line))));
         }
+    }
+    if what.iter().any(|line| line.contains(" cannot be used with ")) {
+        // The usage would take away the second one, without saying so.
+        hints = vec!["leave out one of them".to_owned()];
     }
     if hints.is_empty() {
         hints.push(format!("see {help}"));
     }
     (what.join("\n"), hints.join("; "))
+}
+
+/// What a number must be, in place of Rust's words for it: `0 is not in 1..=4096`, `invalid digit found in string`.
+fn expected(line: String) -> String {
+    let Some((before, why)) =
+        line.rsplit_once(": ").filter(|(before, _)| before.starts_with("invalid value"))
+    else {
+        return line;
+    };
+    let range = why.split_once(" is not in ").and_then(|(_, range)| range.split_once("..="));
+    match (range, why) {
+        (Some((low, high)), _) if high.parse() == Ok(u32::MAX) => {
+            format!("{before}: expected a whole number of at least {low}")
+        }
+        (Some((low, high)), _) => format!("{before}: expected a whole number from {low} to {high}"),
+        (None, "invalid digit found in string") => format!("{before}: expected a whole number"),
+        _ => line,
+    }
 }
 
 /// Unwrap a group of one flag: `--save <FILE>` for `<--save <FILE>>`.
@@ -87,6 +114,19 @@ fn bare_groups(text: &str) -> String {
 mod tests {
     use super::*;
     use specreel_record::FailureClass;
+
+    #[test]
+    fn numbers_are_expected_in_words() {
+        for (why, expected_words) in [
+            ("0 is not in 1..=4096", "expected a whole number from 1 to 4096"),
+            ("1 is not in 784..=4294967295", "expected a whole number of at least 784"),
+            ("invalid digit found in string", "expected a whole number"),
+            ("expected a number from 0 to 100", "expected a number from 0 to 100"),
+        ] {
+            let line = |why: &str| format!("invalid value 'x' for '--frames <N>': {why}");
+            assert_eq!(expected(line(why)), line(expected_words));
+        }
+    }
 
     #[test]
     fn no_escape_sequence_reaches_the_terminal() {

@@ -117,8 +117,7 @@ impl Reporter {
                 if self.noted == 1 { "1 video has".into() } else { format!("{} videos have", self.noted) }
             ),
             _ => tell!(
-                "note: {} cannot be read in the time that the video has for them: use longer --segments, or ask for shorter \
-                 captions in --prompt",
+                "note: captions of {} are too long to read in time: use longer --segments, or ask for shorter captions in --prompt",
                 plural(self.noted, "subtitle file")
             ),
         }

@@ -169,8 +169,8 @@ impl Cutter {
         let Self { captions, dense, densest, .. } = self;
         (*dense > 0).then(|| {
             format!(
-                "{dense} of {} cannot be read in the time that the video has for it: {densest} columns a second, where {SPEED} \
-                 can be read; use longer segments, or ask for shorter captions in the prompt",
+                "{dense} of {} too long to read in time ({densest} columns a second, where {SPEED} can be read): use longer \
+                 segments, or ask for shorter captions in the prompt",
                 plural(*captions, "caption")
             )
         })
