@@ -32,7 +32,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "A,B,…", help_heading = SCENES, conflicts_with = "method")]
     pub methods: Option<String>,
     /// Measure on these videos instead of synthetic clips: files or directories (repeatable). Their facts are not known,
-    /// so there are no facts
+    /// so the columns of facts are left out
     #[arg(long, help_heading = SCENES, value_name = "PATH", conflicts_with_all = ["first_seed", "svg", "seconds"])]
     pub videos: Vec<PathBuf>,
     /// Number of clips [default: 20; all of --videos]

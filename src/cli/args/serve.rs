@@ -30,7 +30,7 @@ pub struct ServeArgs {
     /// Web page that may use the server, such as https://example.com; `*` is all (repeatable)
     #[arg(long, help_heading = SERVER, value_name = "ORIGIN")]
     pub cors: Vec<String>,
-    /// Number of engines, each with its own models and caches: so many requests are answered at once
+    /// Number of engines, each with its own models and caches: the number of concurrent requests
     #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = Options::default().parallel as u32, value_parser = value_parser!(u32).range(1..=64))]
     pub parallel: u32,
     /// Seconds that running answers may take to finish after Ctrl-C or SIGTERM; then they are cancelled
