@@ -21,9 +21,11 @@ impl Look {
 pub fn text(comparison: &Comparison, runs: &[RunLog], sampled: bool, look: &Look) -> String {
     let (table, dropped) = table(comparison, look);
     let mut notes = comparison_notes(comparison, sampled);
-    let waiting = comparison.rows.iter().filter(|row| row.state == RowState::Waiting);
-    let why = waiting.filter_map(|row| Some((&row.method, row.failure.as_ref()?)));
-    notes.extend(why.map(|(method, failure)| format!("{method} is left out: {}.", failure.error)));
+    let why = comparison.rows.iter().filter_map(|row| {
+        let what = if row.state == RowState::Waiting { "is left out" } else { "failed" };
+        Some(format!("{} {what}: {}.", row.method, row.failure.as_ref()?.error))
+    });
+    notes.extend(why);
     if !dropped.is_empty() {
         notes.push(format!("Columns that do not fit this terminal: {}.", dropped.join(", ")));
     }
@@ -59,6 +61,25 @@ pub fn wrap(words: &[Word], indent: usize, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_without_figures_says_why() {
+        use specreel_record::{Row, testing::failure};
+        let row = |method: &str, state| Row {
+            method: method.into(),
+            lossless: true,
+            state,
+            runs: Vec::new(),
+            figures: None,
+            failure: Some(failure()),
+        };
+        let rows = vec![row("sparrow", RowState::Waiting), row("twin", RowState::Failed)];
+        let comparison = Comparison { rows, ..Comparison::of(&[], "autoregressive") };
+        let text = text(&comparison, &[], false, &Look { width: None, color: false });
+        let why = failure().error;
+        let said = format!("sparrow is left out: {why}. twin failed: {why}.");
+        assert!(text.contains(&said), "{text}");
+    }
 
     #[test]
     fn lines_break_between_words_only() {
