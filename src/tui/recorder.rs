@@ -355,6 +355,12 @@ mod tests {
         assert_eq!(files.len(), 1);
         let session = Session::read(&files[0]).unwrap();
         assert_eq!((session.runs(), session.lines.len()), (vec![1, 2, 3], 6));
+        #[cfg(unix)]
+        {
+            let about = std::fs::metadata(&files[0]).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::mode(&about.permissions());
+            assert_eq!(mode & 0o777, 0o600, "prompt and caption are private");
+        }
     }
 
     #[test]

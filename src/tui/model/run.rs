@@ -6,6 +6,11 @@ use specreel_client::{Transcript, present::player::Player};
 use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
+/// What an automatic method does in a run, if this note of the engine says it. It is no news: the meters have a line for it.
+pub(crate) fn choice(note: &str) -> Option<&str> {
+    note.strip_prefix("chosen for this run: ")
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Subject {
     pub video: PathBuf,

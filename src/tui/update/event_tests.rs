@@ -35,6 +35,26 @@ fn notes_are_announced_once_and_stay_in_the_meters() {
     assert!(screen.contains("· 1 note in the meters"), "{screen}");
 }
 
+/// It comes with every run of the default method.
+#[test]
+fn what_was_chosen_takes_one_line() {
+    let mut studio = ready();
+    press(&mut studio, "enter");
+    let chosen =
+        "chosen for this run: draft model that sees no visual tokens; 1.24 s expected, 2.03 s without drafts";
+    studio.handle(engine(1, prompt(&[chosen])));
+    studio.handle(done(1, StopReason::Eos, "A ball."));
+    assert_eq!(notice(&mut studio), "");
+    for columns in [80, 120, 200] {
+        studio.handle(Msg::Resize(columns, 40));
+        let screen = screen(&studio, columns, 40);
+        let lines = screen.lines().filter(|line| line.contains("draft model that")).count();
+        // A small screen has no room for notes.
+        assert_eq!(lines, usize::from(columns > 80), "{screen}");
+        assert!(!screen.contains("1 note"), "{screen}");
+    }
+}
+
 #[test]
 fn notes_of_the_models_are_shown_before_and_beside_runs() {
     let mut studio = studio();

@@ -1,7 +1,7 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored, unless those of a server are followed.
 
 use super::*;
-use crate::tui::model::replay;
+use crate::tui::model::{replay, run::choice};
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 
@@ -48,7 +48,9 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
 
 /// Show notes in the status line, unless they were shown for the run before, or have a badge. They stay readable in the meters.
 fn announce(model: &mut Model, notes: Vec<String>) {
-    let is_new = |note: &String| note != assets::LIMITS_NOTE && !model.announced.contains(note);
+    let is_new = |note: &String| {
+        note != assets::LIMITS_NOTE && choice(note).is_none() && !model.announced.contains(note)
+    };
     let new: Vec<String> = notes.into_iter().filter(is_new).collect();
     if !new.is_empty() {
         model.note(Tone::Info, format!("note: {}", new.join("; ")));

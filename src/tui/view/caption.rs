@@ -2,7 +2,7 @@
 
 use super::passage::Laid;
 use super::*;
-use crate::tui::model::search::Search;
+use crate::tui::model::{run::choice, search::Search};
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Caption);
@@ -66,7 +66,7 @@ fn foot(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
     let mut foot = Line::from(vec![Span::raw(" "), mark(run.lossless, theme), Span::raw(" ")]);
     let label = text::fit(&run.label, columns.saturating_sub(foot.width() + 1));
     foot.push_span(Span::styled(format!("{label} "), dim));
-    if let n @ 1.. = run.log.notes().len() {
+    if let n @ 1.. = run.log.notes().iter().filter(|note| choice(note).is_none()).count() {
         let notes = plural(n as u64, "note");
         // The meters have them whole.
         let words = [format!("· {notes} in the meters "), format!("· {notes} ")];

@@ -1,6 +1,7 @@
 //! The meters pane: the shown run in numbers and bars.
 
 use super::*;
+use crate::tui::model::run::choice;
 use specreel_client::present::{
     formats::{NOTHING, bytes, duration, rate, rough, speedup},
     statistics::{NOT_MEASURED, basis, in_passes, verification},
@@ -8,8 +9,6 @@ use specreel_client::present::{
 use specreel_record::{Stage, Step, log::Speed};
 
 pub(super) const NAME: usize = 10;
-/// How the engine's note begins about what an automatic method does: a line of its own here.
-const CHOSEN: &str = "chosen for this run: ";
 
 /// Some lines, with a sparkline over the first from a column on.
 struct Group {
@@ -385,7 +384,7 @@ impl Meters<'_> {
         };
         let notes = of_engine.iter().chain(self.run.log.notes());
         let warn = self.theme.style(Role::Warn);
-        let lines = |note: &String| match note.strip_prefix(CHOSEN) {
+        let lines = |note: &String| match choice(note) {
             Some(chosen) => vec![self.words("chosen", chosen)],
             None => hang(Span::styled("note", self.dim()), NAME, (note, warn), self.columns),
         };

@@ -119,7 +119,6 @@ fn about(model: &Model, index: usize) -> String {
         Some(why) => format!("not now: it {}", why.trim_start_matches(&format!("method `{}` ", method.name))),
         None => method.about.clone(),
     })
-    .into()
 }
 
 /// A line for each method under its system's heading: a sign, its name, whether it is lossless, and its description.
