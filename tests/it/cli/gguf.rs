@@ -188,8 +188,6 @@ fn what_is_wrong_with_files_is_said() {
     };
     let llama = changed("llama", "m.gguf", b"qwen2vl", b"llama-4");
     let projector = changed("projector", "mmproj.gguf", b"qwen2.5vl_merger", b"pixtral_or_other");
-    let foreign =
-        folder(&program, "foreign", &[("m.gguf", text), ("mmproj.gguf", "smolvlm/mmproj-bf16.gguf")]);
     let lying = changed("lying", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\x03\0\0\0\xff\xff\xff\xff");
     let swapped = changed("swapped", "m.gguf", b"GGUF\x03\0\0\0", b"GGUF\0\0\0\x03");
     let pre = changed("pre", "m.gguf", b"\x05\0\0\0\0\0\0\0qwen2", b"\x05\0\0\0\0\0\0\0llama");
@@ -210,11 +208,6 @@ fn what_is_wrong_with_files_is_said() {
         (&mmproj, "is a vision tower (mmproj), not a language model", "--mmproj"),
         (&llama, architecture, "supported model"),
         (&projector, "unsupported projector type `pixtral_or_other`", "the same model"),
-        (
-            &foreign,
-            "the vision tower of another model: its projector type is `idefics3` (SmolVLM2)",
-            same_model,
-        ),
         (&lying, "claims 4294967295 tensors", "download the file again"),
         (&swapped, "big-endian", "little-endian"),
         (&pre, tokenizer, "a supported model"),

@@ -62,7 +62,7 @@ impl GgufModel {
         let tower = tower.and_then(|path| {
             let (tower, projector) = open_tower(&path)?;
             let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
-            Ok((tower, row.ok_or_else(|| foreign_projector(&path, &projector, &name))?))
+            Ok((tower, row.ok_or_else(|| unsupported_projector(&path, &projector))?))
         });
         let (tower, row, file) = match (tower, file) {
             (Ok((tower, row)), Ok(file)) => (tower, row, file),
@@ -202,20 +202,6 @@ fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
         return Err(refuse(path, "it is not a vision tower (mmproj)".into(), OTHER_TOWER));
     }
     Ok((tower, projector))
-}
-
-/// The tower is of no model of this architecture: of another supported one, or of none.
-fn foreign_projector(path: &Path, projector: &str, name: &str) -> CheckpointError {
-    let Some(row) = SUPPORTED.iter().find(|row| row.projector == projector) else {
-        return unsupported_projector(path, projector);
-    };
-    let own: Vec<_> = SUPPORTED.iter().filter(|row| row.text == name).map(|row| row.projector).collect();
-    let problem = format!(
-        "it is the vision tower of another model: its projector type is `{projector}` ({}), but `{name}` takes {}",
-        row.family,
-        own.join(" or ")
-    );
-    refuse(path, problem, OTHER_TOWER)
 }
 
 fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {
