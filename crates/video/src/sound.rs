@@ -1,6 +1,9 @@
 //! The sound of a video, as speech recognizers take it: one channel, 16,000 samples a second.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+};
 
 use ffmpeg_next::{self as ffmpeg, ChannelLayout, codec, ffi, format, frame, media, software::resampling};
 
@@ -15,6 +18,22 @@ const DRIFT_S: f64 = 0.1;
 /// A time stamp that is further away is damaged, in seconds.
 const MAX_JUMP_S: f64 = 3600.0;
 
+/// Samples in a row.
+enum Run {
+    Samples(Vec<f32>),
+    /// So many zeros: a gap may be long, and is not kept in memory.
+    Silence(usize),
+}
+
+impl Run {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Samples(samples) => samples.is_empty(),
+            Self::Silence(left) => *left == 0,
+        }
+    }
+}
+
 /// The sound of a video from a given time on. Gaps are filled with silence, so that the index of a sample is its time.
 pub struct Sound {
     path: PathBuf,
@@ -23,10 +42,11 @@ pub struct Sound {
     /// Seconds per tick of the stream's time stamps, and the time stamp in seconds of the first sample that is wanted.
     tick: f64,
     start_s: f64,
+    from_s: f64,
     decoder: ffmpeg::decoder::Audio,
     resampler: Option<resampling::Context>,
-    /// Samples that were decoded and not read yet.
-    ready: Vec<f32>,
+    /// What was decoded and not read yet.
+    ready: VecDeque<Run>,
     /// The place of the sample that is decoded next, counted from `start_s`; `None` before the first time stamp.
     position: Option<i64>,
     /// The place behind the last sample in `ready`.
@@ -76,9 +96,10 @@ impl Sound {
             stream: index,
             tick,
             start_s,
+            from_s,
             decoder,
             resampler: None,
-            ready: Vec::new(),
+            ready: VecDeque::new(),
             position: None,
             end: 0,
             errors: 0,
@@ -90,10 +111,29 @@ impl Sound {
         &self.path
     }
 
+    /// The same sound from its beginning. Fails as [`Sound::open`], and if the file has no sound any more.
+    pub fn again(&self) -> Result<Self, Error> {
+        Self::open(&self.path, self.from_s)?
+            .ok_or_else(|| Error::NotVideo { path: self.path.clone(), detail: "its sound is gone".into() })
+    }
+
     /// The next `count` samples, -1 to 1; fewer at the end of the sound.
     pub fn read(&mut self, count: usize) -> Vec<f32> {
-        while self.ready.len() < count && self.decode() {}
-        self.ready.drain(..count.min(self.ready.len())).collect()
+        let mut samples = Vec::with_capacity(count);
+        while samples.len() < count && (!self.ready.is_empty() || self.decode()) {
+            let missing = count - samples.len();
+            match self.ready.front_mut() {
+                Some(Run::Samples(run)) => samples.extend(run.drain(..missing.min(run.len()))),
+                Some(Run::Silence(left)) => {
+                    let zeros = missing.min(*left);
+                    samples.resize(samples.len() + zeros, 0.0);
+                    *left -= zeros;
+                }
+                None => {}
+            }
+            self.ready.pop_front_if(|run| run.is_empty());
+        }
+        samples
     }
 
     /// Decode a frame. False at the end.
@@ -195,9 +235,9 @@ impl Sound {
         let position = self.position.unwrap_or_default();
         let silence = usize::try_from(position - self.end).unwrap_or_default();
         let unwanted = usize::try_from(self.end - position).unwrap_or_default().min(samples.len());
-        self.ready.extend(std::iter::repeat_n(0.0, silence));
-        self.ready
-            .extend(samples[unwanted..].iter().map(|s| if s.is_finite() { s.clamp(-1.0, 1.0) } else { 0.0 }));
+        let sound = samples[unwanted..].iter().map(|s| if s.is_finite() { s.clamp(-1.0, 1.0) } else { 0.0 });
+        let runs = [Run::Silence(silence), Run::Samples(sound.collect())];
+        self.ready.extend(runs.into_iter().filter(|run| !run.is_empty()));
         self.position = Some(position + samples.len() as i64);
         self.end = self.end.max(position + samples.len() as i64);
     }
@@ -217,5 +257,31 @@ mod tests {
         assert!(samples.len().abs_diff(SAMPLE_RATE as usize / 2) < 32, "{}", samples.len());
         let crossings = samples.windows(2).filter(|pair| pair[0] < 0.0 && pair[1] >= 0.0).count();
         assert!((198..=201).contains(&crossings), "{crossings}");
+    }
+
+    #[test]
+    fn a_gap_is_silence_that_takes_no_memory() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pcm.avi");
+        let (mut sound, whole) = [(); 2].map(|()| Sound::open(&file, 0.0).unwrap().unwrap()).into();
+        let mut rest = sound.read(1);
+        rest.retain(|sample| *sample != 0.0);
+        // Time stamps that far away are taken as damaged, so the gap stays.
+        let gap = 2 * MAX_JUMP_S as usize * SAMPLE_RATE as usize;
+        *sound.position.as_mut().unwrap() += gap as i64;
+        let mut silent = 1 - rest.len();
+        loop {
+            let part = sound.read(SAMPLE_RATE as usize);
+            if part.is_empty() {
+                break;
+            }
+            silent += part.iter().filter(|sample| **sample == 0.0).count();
+            rest.extend(part.into_iter().filter(|sample| *sample != 0.0));
+            let kept = |run: &Run| if let Run::Samples(samples) = run { samples.len() } else { 0 };
+            assert!(sound.ready.iter().map(kept).sum::<usize>() < SAMPLE_RATE as usize);
+        }
+        let (zeros, sounding): (Vec<f32>, Vec<f32>) =
+            { whole }.read(SAMPLE_RATE as usize).into_iter().partition(|sample| *sample == 0.0);
+        assert_eq!(silent, gap + zeros.len());
+        assert!(rest == sounding);
     }
 }
