@@ -1,8 +1,8 @@
 //! What is said in a video: its sound to lines with times, by a Whisper model.
 //!
-//! The model is candle-transformers'; this crate makes the spectrogram that it hears ([`mel`]), writes its text by OpenAI's rules of
-//! times ([`rules`]), and repeats a window whose text is uncertain or repeats itself at a higher temperature ([`Recognizer`]). Memory does
-//! not grow with the video: it is heard in windows of 30 seconds, each from the end of the last line.
+//! The sound becomes a spectrogram ([`mel`]), which the model hears ([`model`]). Its text follows OpenAI's rules of times ([`rules`]); a
+//! window whose text is uncertain or repeats itself is written again at a higher temperature ([`Recognizer`]). Memory does not grow with
+//! the video: it is heard in windows of 30 seconds, each from the end of the last line, after a first pass that finds how loud it is.
 //!
 //! ```no_run
 //! use specreel_speech::{Recognizer, Sound};
@@ -15,9 +15,12 @@
 //! # Ok::<(), specreel_record::Failure>(())
 //! ```
 
+mod languages;
 pub mod mel;
+pub mod model;
 mod recognizer;
 pub mod rules;
+mod windows;
 
 pub use recognizer::{Line, Recognizer, Said};
 pub use specreel_video::Sound;

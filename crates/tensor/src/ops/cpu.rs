@@ -396,8 +396,9 @@ impl Ops for CpuOps {
         layer: usize,
         Out { rows: out, next }: Out<'_, Self>,
     ) -> Result<()> {
-        let ((q, kv), rows, shape) = (widths(pass.shape), pass.rows, pass.shape);
-        let fused = q + 2 * kv;
+        let ((q, _), rows, shape) = (widths(pass.shape), pass.rows, pass.shape);
+        // Rows without keys and values attend to what is in the cache.
+        let stride = qkv.width();
         let forms = next.map_or_else(Forms::default, Linear::forms);
         let in_place = forms.any() && shape.head_dim.is_multiple_of(forms.block());
         out.reserve(rows, q);
@@ -408,7 +409,7 @@ impl Ops for CpuOps {
             shape,
             rows,
             pass.mask,
-            &|r| &qkv.values[r * fused..r * fused + q],
+            &|r| &qkv.values[r * stride..r * stride + q],
             &mut out.values,
             quantized,
             pass.probe.map(|probe| (probe, &mut work.probed)),
