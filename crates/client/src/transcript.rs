@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::read_user_file;
 use specreel_engine::RunRequest;
@@ -27,6 +27,8 @@ const HEAD: &str = "What is said in the video:\n";
 pub struct Transcript {
     /// The file, or the speech model, as it was named.
     pub file: String,
+    /// Code of the language, where a speech model knows it.
+    pub language: Option<String>,
     lines: Vec<Line>,
     notes: Vec<String>,
 }
@@ -80,7 +82,25 @@ impl Transcript {
     /// What a speech model of this name heard, with notes of its own.
     pub fn heard(model: &str, lines: Vec<(Span, String)>, notes: Vec<String>) -> Self {
         let line = |(span, text)| Line { span, text };
-        Self { file: model.to_owned(), lines: lines.into_iter().map(line).collect(), notes }
+        Self { file: model.to_owned(), language: None, lines: lines.into_iter().map(line).collect(), notes }
+    }
+
+    /// The line `transcript` of `--json`, before the run that it is for.
+    pub fn json(&self, run: u64, notes: &[String]) -> Value {
+        let mut event =
+            json!({"run": run, "event": "transcript", "file": self.file, "lines": self.lines.len()});
+        if let Some(language) = &self.language {
+            event["language"] = language.as_str().into();
+        }
+        if !notes.is_empty() {
+            event["notes"] = notes.into();
+        }
+        event
+    }
+
+    /// True if nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 
     /// How much it is: `12 lines of said.srt`.

@@ -8,7 +8,7 @@
 //! use specreel_speech::{Recognizer, Sound};
 //!
 //! let mut recognizer = Recognizer::open("whisper-base".as_ref())?;
-//! let sound = Sound::open("lecture.mp4".as_ref(), 0.0)?.expect("a video with sound");
+//! let sound = Sound::open("lecture.mp4".as_ref(), 0.0, None)?.expect("a video with sound");
 //! for line in recognizer.listen(sound, f64::INFINITY, None, &mut |_| std::ops::ControlFlow::Continue(()))?.lines {
 //!     println!("{:.1} s: {}", line.span.start, line.text);
 //! }

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_window_has_the_same_powers_as_the_whole_sound_there() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/whisper/sound.mp4");
-        let mut windows = Windows::new(Sound::open(Path::new(file), 0.0).unwrap().unwrap(), 6.5);
+        let mut windows = Windows::new(Sound::open(Path::new(file), 0.0, None).unwrap().unwrap(), 6.5);
         let mut mel = Mel::new(80).unwrap();
         let samples = windows.fill();
         assert_eq!((samples, windows.heard()), (6 * 16_000 + 8_000, 0));

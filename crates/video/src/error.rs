@@ -35,6 +35,15 @@ pub enum Error {
         codec: String,
         detail: String,
     },
+    /// The number of an audio track that the video does not have.
+    #[error("{}: no audio track {track}; it has {}", .path.display(), .tracks.join(", "))]
+    NoTrack {
+        path: PathBuf,
+        /// As it was asked for, from 1.
+        track: usize,
+        /// Number and language of each: `1 (eng)`.
+        tracks: Vec<String>,
+    },
     /// A frame size beyond the limits of the reader.
     #[error("{}: unsupported frame size: {width} x {height} pixels", .path.display())]
     Dimensions {
@@ -130,6 +139,7 @@ impl Error {
             }
             Error::Unreadable { .. } => "check the file's permissions",
             Error::NotVideo { .. } => "pass a video file, such as mp4, mkv, webm, mov or avi",
+            Error::NoTrack { .. } => "choose one of these with --audio-track, or leave it out",
             Error::NoVideoStream { .. } => "pass a file with a video stream",
             Error::NoDecoder { .. } | Error::Convert { .. } => {
                 "convert it first: ffmpeg -i IN -c:v libx264 -pix_fmt yuv420p OUT.mp4"

@@ -43,6 +43,9 @@ pub struct Sound {
     tick: f64,
     start_s: f64,
     from_s: f64,
+    /// The track that was asked for, from 1; and all of them, each with number and language.
+    track: Option<usize>,
+    tracks: Vec<String>,
     decoder: ffmpeg::decoder::Audio,
     resampler: Option<resampling::Context>,
     /// What was decoded and not read yet.
@@ -56,14 +59,25 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Open the sound of a video from a time on, in seconds from its first frame; `None` if it has none. Fails if the file is no
-    /// video, or its sound cannot be decoded.
-    pub fn open(path: &Path, from_s: f64) -> Result<Option<Self>, Error> {
+    /// Open the sound of a video from a time on, in seconds from its first frame; `None` if it has none. Of several audio tracks, it is
+    /// the one with this number, from 1, or the one that players choose. Fails if the file is no video, it has no such track, or the
+    /// sound cannot be decoded.
+    pub fn open(path: &Path, from_s: f64, track: Option<usize>) -> Result<Option<Self>, Error> {
         let source = Source::open(path)?;
         let first = source.video().map(|video| video.start_time()).filter(|&t| t != ffi::AV_NOPTS_VALUE);
         let start_s = first.unwrap_or_default() as f64 * source.tick() + from_s;
         let Source { mut input, path, .. } = source;
-        let Some(stream) = input.streams().best(media::Type::Audio) else { return Ok(None) };
+        let found = audio_tracks(&input);
+        let chosen = match track {
+            None => input.streams().best(media::Type::Audio).map(|stream| stream.index()),
+            Some(track) => track.checked_sub(1).and_then(|at| found.get(at)).map(|(index, _)| *index),
+        };
+        let tracks: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
+        let stream = match (chosen.and_then(|index| input.stream(index)), track) {
+            (Some(stream), _) => stream,
+            (None, Some(track)) if !tracks.is_empty() => return Err(Error::NoTrack { path, track, tracks }),
+            (None, _) => return Ok(None),
+        };
         let (index, base, parameters) = (stream.index(), stream.time_base(), stream.parameters());
         let tick = f64::from(base.numerator()) / f64::from(base.denominator().max(1));
         let name = parameters.id().name();
@@ -97,6 +111,8 @@ impl Sound {
             tick,
             start_s,
             from_s,
+            track,
+            tracks,
             decoder,
             resampler: None,
             ready: VecDeque::new(),
@@ -111,9 +127,14 @@ impl Sound {
         &self.path
     }
 
+    /// All audio tracks, each with its number and language: `1 (eng)`.
+    pub fn tracks(&self) -> &[String] {
+        &self.tracks
+    }
+
     /// The same sound from its beginning. Fails as [`Sound::open`], and if the file has no sound any more.
     pub fn again(&self) -> Result<Self, Error> {
-        Self::open(&self.path, self.from_s)?
+        Self::open(&self.path, self.from_s, self.track)?
             .ok_or_else(|| Error::NotVideo { path: self.path.clone(), detail: "its sound is gone".into() })
     }
 
@@ -243,6 +264,17 @@ impl Sound {
     }
 }
 
+/// The indices of the audio streams, with their number from 1 and language.
+fn audio_tracks(input: &format::context::Input) -> Vec<(usize, String)> {
+    let streams = input.streams().filter(|stream| stream.parameters().medium() == media::Type::Audio);
+    let name = |(at, stream): (usize, ffmpeg::Stream<'_>)| {
+        let language = stream.metadata().get("language").filter(|code| *code != "und").map(str::to_owned);
+        let language = language.map(|code| format!(" ({code})")).unwrap_or_default();
+        (stream.index(), format!("{}{language}", at + 1))
+    };
+    streams.enumerate().map(name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,17 +284,41 @@ mod tests {
     #[test]
     fn sound_without_a_channel_layout_is_heard() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pcm.avi");
-        let mut sound = Sound::open(&file, 0.0).unwrap().unwrap();
+        let mut sound = Sound::open(&file, 0.0, None).unwrap().unwrap();
         let samples = sound.read(SAMPLE_RATE as usize);
         assert!(samples.len().abs_diff(SAMPLE_RATE as usize / 2) < 32, "{}", samples.len());
         let crossings = samples.windows(2).filter(|pair| pair[0] < 0.0 && pair[1] >= 0.0).count();
         assert!((198..=201).contains(&crossings), "{crossings}");
     }
 
+    /// As above, with a track of 400 Hz in English, one of 800 Hz in German, which is the default, and `-c:a pcm_mulaw` in Matroska.
+    #[test]
+    fn the_audio_track_is_the_one_that_was_asked_for() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tracks.mkv");
+        let crossings = |track: Option<usize>| {
+            let mut sound = Sound::open(&file, 0.0, track).unwrap().unwrap();
+            assert_eq!(sound.tracks(), ["1 (eng)", "2 (ger)"]);
+            let mut again = sound.again().unwrap();
+            let samples = sound.read(SAMPLE_RATE as usize);
+            assert!(samples == again.read(SAMPLE_RATE as usize));
+            samples.windows(2).filter(|pair| pair[0] < 0.0 && pair[1] >= 0.0).count()
+        };
+        assert!((98..=101).contains(&crossings(Some(1))));
+        assert!((197..=201).contains(&crossings(Some(2))));
+        assert_eq!(crossings(None), crossings(Some(2)), "the default track");
+        for missing in [0, 3] {
+            let error = Sound::open(&file, 0.0, Some(missing)).err().unwrap().to_string();
+            assert!(
+                error.ends_with(&format!("no audio track {missing}; it has 1 (eng), 2 (ger)")),
+                "{error}"
+            );
+        }
+    }
+
     #[test]
     fn a_gap_is_silence_that_takes_no_memory() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/pcm.avi");
-        let (mut sound, whole) = [(); 2].map(|()| Sound::open(&file, 0.0).unwrap().unwrap()).into();
+        let (mut sound, whole) = [(); 2].map(|()| Sound::open(&file, 0.0, None).unwrap().unwrap()).into();
         let mut rest = sound.read(1);
         rest.retain(|sample| *sample != 0.0);
         // Time stamps that far away are taken as damaged, so the gap stays.

@@ -56,9 +56,18 @@ pub struct SpeechModelArgs {
     /// Recognize speech with this Whisper model (directory or id), for the prompt of each segment
     #[arg(long, help_heading = "Video", value_name = "MODEL")]
     pub transcribe: Option<PathBuf>,
-    /// Language of the speech, such as `en` [default: detected]
-    #[arg(long, help_heading = "Video", value_name = "CODE", requires = "transcribe")]
+    /// Language of the speech, such as `en` or `English` [default: detected]
+    #[arg(long, help_heading = "Video", value_name = "LANGUAGE", requires = "transcribe")]
     pub language: Option<String>,
+    /// Number of the audio track to listen to, from 1 [default: the track that players choose]
+    #[arg(
+        long,
+        help_heading = "Video",
+        value_name = "N",
+        requires = "transcribe",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    pub audio_track: Option<u16>,
 }
 
 /// How captions become subtitles.

@@ -182,6 +182,32 @@ fn is_gguf(path: &Path) -> bool {
     path.is_file() && (named || begins())
 }
 
+/// Resolve the argument of a speech model: an existing directory, or the id of a cached model.
+pub fn speech_model(named: &Path) -> Result<PathBuf, (String, String)> {
+    let problem = match std::fs::metadata(named) {
+        Ok(about) if about.is_dir() => return Ok(named.to_owned()),
+        Ok(_) => "not a directory".to_owned(),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => e.to_string(),
+        Err(_) => match named.to_str().and_then(|text| ModelId::parse(text).ok()) {
+            None => "no such directory".to_owned(),
+            Some(id) if only_gguf(&id) => "the model cache has GGUF files of it only".to_owned(),
+            Some(_) => return directory(named),
+        },
+    };
+    let expected = "pass a directory with a Whisper model (config.json, tokenizer.json and *.safetensors), or a model id, for \
+                    example openai/whisper-base";
+    Err((problem, expected.to_owned()))
+}
+
+/// True if the shared cache has a model, but not as a directory.
+fn only_gguf(id: &ModelId) -> bool {
+    let Some(cache) = Settings::from_env().cache.map(Cache::new) else { return false };
+    match cache.find(id) {
+        Some(found) => !found.is_dir(),
+        None => id.tag.is_none() && !cache.tags(id).is_empty(),
+    }
+}
+
 /// Resolve a model argument: an existing directory or GGUF file, the name of an embedded model, or the id of a cached one
 /// (`OWNER/NAME:TYPE` for its GGUF file of a type).
 pub fn directory(named: &Path) -> Result<PathBuf, (String, String)> {

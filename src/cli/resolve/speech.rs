@@ -24,6 +24,7 @@ pub struct Ear {
     /// As it was named.
     name: String,
     language: Option<String>,
+    track: Option<usize>,
     recognizer: Mutex<Recognizer>,
 }
 
@@ -41,7 +42,7 @@ impl Speech {
         match self {
             Self::Nothing => String::new(),
             Self::File(transcript) => format!(" {transcript:?}"),
-            Self::Model(ear) => format!(" {} {:?}", ear.name, ear.language),
+            Self::Model(ear) => format!(" {} {:?} {:?}", ear.name, ear.language, ear.track),
         }
     }
 
@@ -66,9 +67,10 @@ impl Ear {
         let Some(model) = &args.transcribe else { return Ok(None) };
         let name = model.display().to_string();
         let refuse = |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
-        let dir = super::local_models::directory(model).map_err(refuse)?;
+        let dir = super::local_models::speech_model(model).map_err(refuse)?;
         let recognizer = Mutex::new(Recognizer::open(&dir)?);
-        Ok(Some(Self { name, language: args.language.clone(), recognizer }))
+        let (language, track) = (args.language.clone(), args.audio_track.map(usize::from));
+        Ok(Some(Self { name, language, track, recognizer }))
     }
 
     /// What is said in a part of a video. `progress` gets the seconds that were heard, of how many; a break ends it. Fails if the
@@ -79,10 +81,19 @@ impl Ear {
             Some(end) => end,
             None => video::probe(file)?.duration_s,
         };
-        let Some(sound) = Sound::open(file, start)? else {
+        let Some(sound) = Sound::open(file, start, self.track)? else {
             let note = "the video has no sound, so nothing is said in it".to_owned();
             return Ok(Transcript::heard(&self.name, Vec::new(), vec![note]));
         };
+        let tracks = sound.tracks();
+        let mut notes = Vec::new();
+        if self.track.is_none() && tracks.len() > 1 {
+            notes.push(format!(
+                "the video has {} audio tracks: {}; --audio-track chooses one",
+                tracks.len(),
+                tracks.join(", ")
+            ));
+        }
         let mut flow = ControlFlow::Continue(());
         let mut heard = |seconds: f64| {
             flow = progress(start + seconds, end);
@@ -94,28 +105,43 @@ impl Ear {
             return Err(video::Error::Interrupted.into());
         }
         let lines = said.lines.into_iter().map(|line| (line.span.later(start), line.text)).collect();
-        let language = said.language.filter(|_| self.language.is_none());
-        let notes = language.map(|code| format!("the spoken language is `{code}`; --language sets another"));
-        Ok(Transcript::heard(&self.name, lines, notes.into_iter().collect()))
+        if let (Some(code), None) = (&said.language, &self.language) {
+            notes.push(format!("the spoken language is `{code}`; --language sets another"));
+        }
+        let mut heard = Transcript::heard(&self.name, lines, notes);
+        heard.language = said.language;
+        Ok(heard)
     }
 }
 
-/// What is said in a whole video: read from a transcript, or heard by a speech model (`MODEL` or `MODEL --language CODE`). Fails as
-/// [`Speech::of`] and [`Speech::in_video`], and for the language of a transcript (class usage).
+/// What is said in a whole video: read from a transcript, or heard by a speech model (`MODEL`, with `--language` and `--audio-track`
+/// behind it). Fails as [`Speech::of`] and [`Speech::in_video`], and for options that do not fit (class usage).
 pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Transcript, Failure> {
-    let (named, language) = match typed.to_str().and_then(|typed| typed.split_once(" --language ")) {
-        Some((named, code)) => (Path::new(named.trim_end()), Some(code.trim().to_owned())),
-        None => (typed, None),
+    let text = typed.to_str().unwrap_or_default();
+    let (named, options) = match text.find(" --") {
+        Some(at) => (Path::new(text[..at].trim_end()), &text[at..]),
+        None => (typed, ""),
     };
+    let mut model = SpeechModelArgs::default();
+    for option in options.split(" --").skip(1) {
+        let (name, value) = option.split_once([' ', '=']).unwrap_or((option, ""));
+        let (value, hint) = (value.trim(), "type MODEL --language de, or MODEL --audio-track 2");
+        match (name, value.parse()) {
+            ("language", _) if !value.is_empty() => model.language = Some(value.to_owned()),
+            ("audio-track", Ok(track)) if track > 0 => model.audio_track = Some(track),
+            _ => return Err(Failure::usage(format!("invalid option `--{option}`"), hint)),
+        }
+    }
     let extension = named.extension().and_then(|extension| extension.to_str());
     let is_transcript = named.is_file() || matches!(extension, Some("srt" | "vtt" | "json"));
-    if is_transcript && language.is_some() {
-        let error = format!("{}: the language of a transcript cannot be set", named.display());
-        return Err(Failure::usage(error, "leave --language out"));
+    if is_transcript && !options.is_empty() {
+        let error = format!("{}: language and audio track of a transcript cannot be set", named.display());
+        return Err(Failure::usage(error, format!("leave `{}` out", options.trim())));
     }
     let name = Some(named.to_owned());
-    let (transcript, transcribe) = if is_transcript { (name, None) } else { (None, name) };
-    let args = SpeechArgs { transcript, model: SpeechModelArgs { transcribe, language } };
+    let transcript = if is_transcript { name.clone() } else { None };
+    model.transcribe = name.filter(|_| !is_transcript);
+    let args = SpeechArgs { transcript, model };
     let said = Speech::of(&args)?.in_video(video, SpanArgs::default(), progress)?;
     let mut said = said.unwrap_or_default();
     said.file = typed.display().to_string();
@@ -140,6 +166,8 @@ mod tests {
             (format!("{model} --language xx"), "xx"),
             ("said.srt --language de".into(), "cannot be set"),
             ("said.srt".into(), "no such file"),
+            (format!("{model} --audio-track 0"), "invalid option `--audio-track 0`"),
+            (format!("{model} --audio-track 2"), "no audio track 2"),
         ] {
             assert!(heard(&typed).unwrap_err().error.contains(words), "{typed}");
         }

@@ -16,7 +16,7 @@ fn expected() -> Value {
 }
 
 fn sound(from_s: f64) -> Sound {
-    Sound::open(&dir().join("sound.mp4"), from_s).unwrap().unwrap()
+    Sound::open(&dir().join("sound.mp4"), from_s, None).unwrap().unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
