@@ -208,7 +208,8 @@ impl Batch<'_> {
         timed: bool,
     ) -> Result<(Option<String>, Vec<Vec<RunRequest>>), Failure> {
         let said = (self.said)(path)?;
-        let spans = self.spans(path, timed || said.is_some())?;
+        // A picture has no parts, and nothing is said in it.
+        let spans = self.spans(path, timed || said.as_ref().is_some_and(|said| !said.is_empty()))?;
         let requests = prompts.iter().map(|prompt| self.runs(path, &spans, prompt, said.as_ref())).collect();
         Ok((said.map(|said| said.file), requests))
     }

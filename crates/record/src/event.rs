@@ -19,6 +19,8 @@ pub struct Event {
 pub enum Stage {
     /// Reading model files.
     Load,
+    /// Recognizing speech, in seconds of the video.
+    Listen,
     Decode,
     Encode,
     Prefill,
@@ -34,6 +36,7 @@ impl Stage {
     pub fn doing(self) -> &'static str {
         match self {
             Stage::Load => "loading models",
+            Stage::Listen => "listening",
             Stage::Decode => "decoding video",
             Stage::Encode => "encoding frames",
             Stage::Prefill => "reading the prompt",

@@ -4,6 +4,7 @@ use crate::{
     api::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop},
     app::App,
     error::ApiError,
+    options::Listener,
     videos::{Source, Video, Videos},
 };
 use serde_json::Value;
@@ -46,8 +47,8 @@ struct Conversation {
     at: String,
 }
 
-/// Check a request, and find its video and what is said in it. Blocks, until `stop`.
-pub fn ask(app: &App, request: ChatRequest, stop: &dyn Fn() -> bool) -> Result<Asked, ApiError> {
+/// Check a request, and find its video and what is said in it. Blocks while the listener is there.
+pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<Asked, ApiError> {
     refuse_unsupported(&request)?;
     let model = model(app, request.model.as_deref())?;
     let extension = request.specreel.as_ref();
@@ -102,7 +103,7 @@ pub fn ask(app: &App, request: ChatRequest, stop: &dyn Fn() -> bool) -> Result<A
     let video = app.videos.resolve(&said.video, &said.at)?;
     let span = Videos::span(&video, extension.and_then(|own| own.start), extension.and_then(|own| own.end))
         .map_err(|failure| ApiError::failure(&failure, Some("specreel.start")))?;
-    let heard = app.speech.of(extension, &app.videos, &video, span, stop)?;
+    let heard = app.speech.of(extension, &app.videos, &video, span, listener)?;
     let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
     let mut run = RunRequest {
         constraint: constraint.or_else(|| base.constraint.clone()),

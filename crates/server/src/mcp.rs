@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Defaults, Load, NAME, Options,
+    Defaults, Listener, Load, NAME, Options,
     answer::Answer,
     api::{ChatRequest, Content, Extension, MediaUrl, Message, Part, Role},
     app::{App, SharedApp},
@@ -27,7 +27,7 @@ use crate::{
     error::ApiError,
 };
 use specreel_client::Interrupt;
-use specreel_record::{Event, EventKind, Failure};
+use specreel_record::{Event, EventKind, Failure, Stage};
 
 /// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
@@ -230,9 +230,7 @@ impl Tools {
     ) -> Result<Value, String> {
         let run = async {
             self.loaded().await?;
-            let app = self.app.clone();
-            let asked = tokio::task::spawn_blocking(move || ask::ask(&app, chat, &|| false)).await;
-            let asked = asked.map_err(|e| e.to_string())?.map_err(|error| error.message)?;
+            let asked = self.asked(chat, progress, cancelled).await?;
             let Asked { run, video, notes, stop, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
@@ -263,6 +261,30 @@ impl Tools {
         }
     }
 
+    /// The run of a request. Tells how far the speech model is, if it listens.
+    async fn asked(
+        &self,
+        chat: ChatRequest,
+        progress: &mut Progress,
+        cancelled: &CancellationToken,
+    ) -> Result<Asked, String> {
+        let (heard, mut hearing) = watch::channel((0.0, 0.0));
+        let (app, cancelled) = (self.app.clone(), cancelled.clone());
+        let asking = tokio::task::spawn_blocking(move || {
+            let heard = |done: f64, total: f64| {
+                let _ = heard.send((done, total));
+            };
+            let gone = || cancelled.is_cancelled() || app.pool.is_closed();
+            ask::ask(&app, chat, &Listener { gone: &gone, heard: &heard })
+        });
+        // Ends with the task, which has the sender.
+        while hearing.changed().await.is_ok() {
+            let (done, total) = *hearing.borrow_and_update();
+            progress.stage(Stage::Listen, done as u64, total as u64).await;
+        }
+        asking.await.map_err(|e| e.to_string())?.map_err(|error| error.message)
+    }
+
     /// Wait until the models are loaded.
     async fn loaded(&self) -> Result<(), String> {
         let mut loading = self.loading.clone();
@@ -289,14 +311,21 @@ impl Progress {
     }
 
     async fn tell(&mut self, event: &Event, tokens: usize, most: usize) {
-        let Some(token) = &self.token else { return };
-        let message = match &event.kind {
+        match &event.kind {
             EventKind::Stage { stage, done, total, .. } if *total > 0 => {
-                format!("{} {done}/{total}", stage.doing())
+                self.stage(*stage, *done, *total).await;
             }
-            EventKind::Step(_) => format!("{tokens} of at most {most} tokens"),
-            _ => return,
-        };
+            EventKind::Step(_) => self.send(format!("{tokens} of at most {most} tokens")).await,
+            _ => {}
+        }
+    }
+
+    async fn stage(&mut self, stage: Stage, done: u64, total: u64) {
+        self.send(format!("{} {done}/{total}", stage.doing())).await;
+    }
+
+    async fn send(&mut self, message: String) {
+        let Some(token) = &self.token else { return };
         self.sent += 1.0;
         let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(message);
         let _ = self.client.notify_progress(progress).await;

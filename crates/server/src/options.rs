@@ -11,9 +11,17 @@ use specreel_engine::RunRequest;
 use specreel_record::{Failure, Span};
 use specreel_speculate::Method;
 
-/// Recognizes the speech in a part of a video; ends early once the last argument returns true. May block.
+/// Recognizes the speech in a part of a video. May block.
 pub type Listen =
-    Arc<dyn Fn(&Path, Option<Span>, &dyn Fn() -> bool) -> Result<Transcript, Failure> + Send + Sync>;
+    Arc<dyn Fn(&Path, Option<Span>, &Listener<'_>) -> Result<Transcript, Failure> + Send + Sync>;
+
+/// Who waits for what is said in a video.
+pub struct Listener<'a> {
+    /// True once nobody waits any more.
+    pub gone: &'a dyn Fn() -> bool,
+    /// Gets the seconds of the video that were heard, and the end of the part.
+    pub heard: &'a dyn Fn(f64, f64),
+}
 
 #[derive(Clone, Debug)]
 pub struct Options {

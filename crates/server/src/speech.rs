@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use crate::{
     api::Extension,
     error::ApiError,
-    options::{Listen, Options},
+    options::{Listen, Listener, Options},
     pool::Refused,
     videos::{Video, Videos},
 };
@@ -42,15 +42,15 @@ impl Speech {
         Self { listen, last: Mutex::default(), room: Semaphore::new(options.queue + 1) }
     }
 
-    /// What is said in a part of a video; `None` if the request is not about that. Blocks, until `stop`. `videos` finds the file of
-    /// a transcript.
+    /// What is said in a part of a video; `None` if the request is not about that. Blocks while the listener is there. `videos` finds
+    /// the file of a transcript.
     pub fn of(
         &self,
         extension: Option<&Extension>,
         videos: &Videos,
         video: &Video,
         span: Option<Span>,
-        stop: &dyn Fn() -> bool,
+        listener: &Listener<'_>,
     ) -> Result<Option<Transcript>, ApiError> {
         let invalid = |param: &str, message: String| {
             ApiError::invalid(param, "invalid_value", format!("{param}: {message}"))
@@ -81,7 +81,7 @@ impl Speech {
                         "this server has no speech model; send a `transcript`, or start it with --transcribe";
                     invalid("specreel.transcribe", message.into())
                 })?;
-                self.heard(listen, video, span, stop).map(Some)
+                self.heard(listen, video, span, listener).map(Some)
             }
             (None, false) => Ok(None),
         }
@@ -92,7 +92,7 @@ impl Speech {
         listen: &Listen,
         video: &Video,
         span: Option<Span>,
-        stop: &dyn Fn() -> bool,
+        listener: &Listener<'_>,
     ) -> Result<Transcript, ApiError> {
         let Ok(_waits) = self.room.try_acquire() else { return Err(Refused::Full(LATER).into()) };
         let facts = std::fs::metadata(&video.path).ok();
@@ -102,14 +102,14 @@ impl Speech {
             match self.last.try_lock() {
                 Ok(last) => break last,
                 Err(TryLockError::Poisoned(last)) => break last.into_inner(),
-                Err(TryLockError::WouldBlock) if stop() => return Err(Refused::Closed.into()),
+                Err(TryLockError::WouldBlock) if (listener.gone)() => return Err(Refused::Closed.into()),
                 Err(TryLockError::WouldBlock) => std::thread::sleep(POLL),
             }
         };
         if let Some((_, said)) = last.as_ref().filter(|(known, _)| *known == part) {
             return Ok(said.clone());
         }
-        let said = listen(&video.path, span, stop)
+        let said = listen(&video.path, span, listener)
             .map_err(|failure| ApiError::failure(&video.named(failure), Some("specreel.transcribe")))?;
         *last = Some((part, said.clone()));
         Ok(said)

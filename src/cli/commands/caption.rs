@@ -13,7 +13,7 @@ use crate::cli::{
 };
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
-use specreel_record::{Cues, Span, Verification};
+use specreel_record::{Cues, Span, Stage, Verification};
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 pub(super) const INCOMPLETE: i32 = 5;
@@ -43,18 +43,32 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let file = caption.request.video.clone();
     let shown = !(output.quiet || output.json && std::io::stdout().is_terminal());
     let search = RefCell::new(Progress::new(shown));
-    let look = |doing: &'static str| {
-        let search = &search;
-        move |done: f64, total: f64| {
-            search.borrow_mut().looking(doing, done, total);
-            ControlFlow::Continue(())
+    // A dry run writes one event only.
+    let writes = output.json && !*dry_run;
+    let mut heard_s = None;
+    let mut listening = |done: f64, total: f64| {
+        let (done, total) = (done as u64, total as u64);
+        search.borrow_mut().stage(Stage::Listen, done, total);
+        if writes && heard_s.replace(done) != Some(done) {
+            let kind = EventKind::Stage { stage: Stage::Listen, done, total, left_ms: None };
+            // A closed stdout ends the run, which writes to it next.
+            let _ = event_line(&Event::new(0, kind)).and_then(|line| io::stdout().write_all(&line));
         }
+        ControlFlow::Continue(())
     };
-    let divided = part.runs(caption.request, &mut look("listening"), &mut look("finding scenes"));
+    let mut searching = |done: f64, total: f64| {
+        search.borrow_mut().looking("finding scenes", done, total);
+        ControlFlow::Continue(())
+    };
+    let divided = part.runs(caption.request, &mut listening, &mut searching);
     search.into_inner().clear();
-    let (mut requests, notes) = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
-    if !output.quiet && !output.json {
-        notes.iter().for_each(|note| tell!("note: {note}"));
+    let (mut requests, said) = divided.map_err(|failure| resolve::as_typed(failure, &file, video))?;
+    if let Some((said, notes)) = &said {
+        if writes {
+            let _ = writeln!(io::stdout(), "{}", said.json(0, notes));
+        } else if !output.quiet && !output.json {
+            notes.iter().for_each(|note| tell!("note: {note}"));
+        }
     }
     if requests.len() > 1 {
         // The next piece must not wait for the figures of this one.

@@ -80,10 +80,11 @@ pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Resu
 
 /// Hears what is said in a part of a video.
 fn listener(ear: Ear) -> Listen {
-    Arc::new(move |video, span, stop| {
+    Arc::new(move |video, span, listener| {
         let part = SpanArgs { start: span.map(|span| span.start), end: span.map(|span| span.end) };
-        ear.hear(video, part, &mut |_, _| {
-            if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        ear.hear(video, part, &mut |done, total| {
+            (listener.heard)(done, total);
+            if (listener.gone)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
     })
 }

@@ -3,6 +3,7 @@
 //! A [`Printer`] knows no engine and no terminal: it writes to the sinks that it is given, in the style that they support.
 
 mod report;
+mod speech;
 
 use std::io::{self, Write};
 

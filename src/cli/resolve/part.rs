@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{check_prompt, speech::Speech};
 use crate::cli::args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs};
+use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Segment, Span, clock};
 use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
@@ -110,22 +111,23 @@ impl PartArgs {
         self.segments.map(|segments| self.scenes.division(segments))
     }
 
-    /// The runs of a request, and notes on what is said: itself for a whole video as text, else one for each piece. `listening`
-    /// reports how far a speech model is, `searching` the search for scenes.
+    /// The runs of a request: itself for a whole video as text, else one for each piece; and what is said in the video, with notes.
+    /// `listening` reports how far a speech model is, `searching` the search for scenes.
     pub fn runs(
         &self,
         request: RunRequest,
         listening: Progress<'_>,
         searching: Progress<'_>,
-    ) -> Result<(Vec<RunRequest>, Vec<String>), Failure> {
+    ) -> Result<(Vec<RunRequest>, Option<(Transcript, Vec<String>)>), Failure> {
         let Self { span, segments, format, .. } = *self;
         let transcript = Speech::of(&self.speech)?.in_video(&request.video, span, listening)?;
-        if span.is_whole() && segments.is_none() && format == Format::Text && transcript.is_none() {
-            return Ok((vec![request], Vec::new()));
+        // A picture has no parts, and nothing is said in it.
+        let is_said = transcript.as_ref().is_some_and(|transcript| !transcript.is_empty());
+        if span.is_whole() && segments.is_none() && format == Format::Text && !is_said {
+            return Ok((vec![request], transcript.map(|said| with_notes(said, f64::INFINITY))));
         }
         let spans = video::segments_with(&request.video, span.start, span.end, self.division(), searching)?;
         let end = spans.last().filter(|_| self.span.end.is_none()).map_or(f64::INFINITY, |last| last.end);
-        let notes = transcript.as_ref().map(|transcript| transcript.notes(end)).unwrap_or_default();
         let (first, count) = (request.run, spans.len());
         let piece = |(index, span): (usize, Span)| {
             let mut piece = RunRequest {
@@ -141,8 +143,14 @@ impl PartArgs {
         };
         let requests: Vec<RunRequest> = spans.into_iter().enumerate().map(piece).collect();
         requests.iter().try_for_each(|request| check_prompt(&request.prompt))?;
-        Ok((requests, notes))
+        Ok((requests, transcript.map(|said| with_notes(said, end))))
     }
+}
+
+/// What is said in a video of so many seconds, with notes on it.
+fn with_notes(said: Transcript, video_s: f64) -> (Transcript, Vec<String>) {
+    let notes = said.notes(video_s);
+    (said, notes)
 }
 
 /// The run that sums up the captions of a video's pieces, of which there are `count`, by this prompt. It sees a few frames of the

@@ -250,14 +250,39 @@ fn what_a_speech_model_hears_is_in_the_prompt_of_its_segment() {
         prompts[0].starts_with("What is said in the video:\n[") && prompts[0].ends_with("\n\nDescribe."),
         "{prompts:?}"
     );
+    // Before the runs: how far the model is, and what it knows.
+    let all = events(&run.stdout);
+    let heard_s: Vec<_> =
+        all.iter().filter(|e| e["stage"] == "listen").map(|e| (&e["done"], &e["total"])).collect();
+    assert_eq!((heard_s[0], heard_s[heard_s.len() - 1]), ((&0.into(), &7.into()), (&7.into(), &7.into())));
+    let at = |kind: &str| all.iter().position(|event| event["event"] == kind).unwrap();
+    let told = &all[at("transcript")];
+    assert!(at("transcript") < at("started") && told["run"] == 0 && told["file"] == model, "{told}");
+    assert!(told["lines"].as_u64().unwrap() > 0 && told["notes"][0].to_string().contains("spoken language"));
+    assert!(["de", "en", "fr"].contains(&told["language"].as_str().unwrap()), "{told}");
     heard(&[]).ok().said("note: the spoken language is `");
+    for language in ["EN", "English"] {
+        let told = heard(&["--language", language, "--json"]).ok().stdout;
+        let told = events(&told).into_iter().find(|event| event["event"] == "transcript").unwrap();
+        assert_eq!((&told["language"], told.get("notes")), (&"en".into(), None), "{told}");
+    }
     heard(&["--language", "tlh"]).ends(2).said("hint: use one of: de, en, fr");
 
-    // Several videos, one of them without sound.
-    let many = ["caption", "sound.mp4", "demo", "--language", "en", "--sidecar", "json", "--out-dir", "."];
+    // A picture has no sound.
+    image::RgbImage::from_pixel(64, 64, image::Rgb([200, 20, 20]))
+        .save(program.home().join("a.png"))
+        .unwrap();
+    let picture = ["caption", "a.png", "--transcribe", model];
+    program.run(&[&picture[..], &SHORT[..]].concat()).ok().said("note: the video has no sound");
+    let told = program.run(&[&picture[..], &SHORT[..], &["--json"]].concat()).ok();
+    told.printed(r#""lines":0,"notes":["the video has no sound, so nothing is said in it"]"#);
+
+    // Several videos, some of them without sound.
+    let many =
+        ["caption", "sound.mp4", "demo", "a.png", "--language", "en", "--sidecar", "json", "--out-dir", "."];
     program.run(&[&many, &SHORT[..], &["--transcribe", model]].concat()).ok();
     let rows: Vec<_> = files_with(&program, "json").into_iter().map(std::fs::read_to_string).collect();
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     for row in rows {
         let row: Value = serde_json::from_str(&row.unwrap()).unwrap();
         assert_eq!(row["captions"][0]["transcript"], model, "{row}");
@@ -268,6 +293,18 @@ fn what_a_speech_model_hears_is_in_the_prompt_of_its_segment() {
         .ends(3)
         .said("specreel models pull nobody/whisper");
     program.run(&["caption", "demo", "--transcribe", "."]).ends(3).said("config.json");
+    for (named, problem) in [("sound.mp4", "not a directory"), ("./none", "no such directory")] {
+        let run = program.run(&["caption", "demo", "--transcribe", named]).ends(3);
+        run.said(&format!("speech model {named}: {problem}\nhint: pass a directory with a Whisper model"));
+    }
+    let tracks = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/video/fixtures/tracks.mkv");
+    std::fs::copy(tracks, program.home().join("tracks.mkv")).unwrap();
+    let of_tracks = ["caption", "tracks.mkv", "--language", "en", "--transcribe", model];
+    let listen = |args: &[&str]| program.run(&[&of_tracks[..], &SHORT[..], args].concat());
+    listen(&[]).ok().said("note: the video has 2 audio tracks: 1 (eng), 2 (ger); --audio-track chooses one");
+    assert!(!listen(&["--audio-track", "1"]).ok().stderr.contains("audio tracks"));
+    listen(&["--audio-track", "3"]).ends(3).said("no audio track 3; it has 1 (eng), 2 (ger)");
+    listen(&["--audio-track", "0"]).ends(2).said("--audio-track");
     program.run(&["caption", "demo", "--language", "en"]).ends(2).said("--transcribe");
 }
 

@@ -84,6 +84,15 @@ fn tools_caption_answer_and_compare() {
         assert!(told["structuredContent"]["notes"].to_string().contains(note), "{told}");
     }
 
+    std::fs::copy(whisper.join("sound.mp4"), program.home().join("sound.mp4")).unwrap();
+    notifications.clear();
+    let listen = json!({"path": "sound.mp4", "max_new_tokens": 2, "transcribe": true});
+    let told = tool("caption_video", listen, &mut notifications);
+    assert!(told["structuredContent"]["notes"].to_string().contains("the spoken language is"), "{told}");
+    let messages = notifications.iter().filter_map(|told| told["params"]["message"].as_str());
+    let messages: Vec<&str> = messages.collect();
+    assert!(messages.contains(&"listening 7/7"), "{messages:?}");
+
     // What the model that calls can react to.
     for (name, arguments, words) in [
         ("caption_video", json!({"path": "/etc/passwd"}), "no such file"),

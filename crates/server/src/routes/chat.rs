@@ -26,6 +26,7 @@ use crate::{
     ask::{self, Asked},
     error::ApiError,
     metrics::Finished,
+    options::Listener,
     pool::{Refused, Ticket},
 };
 use specreel_record::{Event, EventKind, units::bytes};
@@ -103,7 +104,8 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
         let request: ChatRequest = api::parse(&body)?;
         // The request has its own copy of what it needs.
         drop(body);
-        let asked = ask::ask(&app, request, &|| gone.is_cancelled() || app.pool.is_closed());
+        let gone = || gone.is_cancelled() || app.pool.is_closed();
+        let asked = ask::ask(&app, request, &Listener { gone: &gone, heard: &|_, _| {} });
         drop(permit);
         asked
     });

@@ -31,6 +31,9 @@ use specreel_engine::memory_check;
 use specreel_record::{Segment, Span};
 use specreel_video::Options;
 
+/// Seconds before and behind a segment that are heard with it.
+const AROUND_S: f64 = 2.0;
+
 pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
     let WatchArgs { run, scenes, segments, output, .. } = args;
     let is_silent = output.quiet || output.json;
@@ -118,21 +121,21 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
             let span = frames.span;
             let mut request = segment(&caption.request, index, span);
             request.held = Some(Arc::new(frames));
-            let part = SpanArgs { start: Some(span.start), end: Some(span.end) };
-            let said = speech.in_video(&request.video, part, &mut |_, _| match interrupt.asked() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            let said = speech.in_video(&request.video, around(span), &mut |done, total| {
+                printer.listening(request.run, done as u64, total as u64);
+                match interrupt.asked() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
             });
             if interrupt.asked() {
                 printer.end_stream(StopReason::Cancelled).map_err(ended)?;
                 return Ok(interrupted());
             }
             if let Some(said) = said? {
-                for note in said.notes(f64::INFINITY) {
-                    if notes.insert(note.clone()) {
-                        printer.note(&note).map_err(ended)?;
-                    }
-                }
+                let new: Vec<String> =
+                    said.notes(f64::INFINITY).into_iter().filter(|note| notes.insert(note.clone())).collect();
+                printer.heard(&said.json(request.run, &new), &new).map_err(ended)?;
                 said.precede(&mut request);
                 resolve::check_prompt(&request.prompt)?;
             }
@@ -148,6 +151,11 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
         }
         Ok(code)
     })
+}
+
+/// The part of a file in which the speech of a segment is heard: a little more, so that no word at its ends is cut.
+fn around(segment: Span) -> SpanArgs {
+    SpanArgs { start: Some((segment.start - AROUND_S).max(0.0)), end: Some(segment.end + AROUND_S) }
 }
 
 /// The run on a segment of a stream.
@@ -177,4 +185,19 @@ fn finished(kept: &mut Kept, all: &RunRequest) -> Result<Vec<(Span, String)>, Fa
         done.push((span, log.text().to_owned()));
     }
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_at_the_ends_of_a_segment_are_heard_whole() {
+        let heard = |start, end| {
+            let part = around(Span { start, end });
+            (part.start, part.end)
+        };
+        assert_eq!(heard(30.0, 60.0), (Some(28.0), Some(62.0)));
+        assert_eq!(heard(0.0, 30.0), (Some(0.0), Some(32.0)));
+    }
 }
