@@ -98,7 +98,7 @@ mod tests {
         assert_eq!((samples, windows.heard()), (6 * 16_000 + 8_000, 0));
         let whole = windows.logarithms(&mut mel).unwrap();
         assert_eq!(whole.len(), 652 * 80, "the last two see the end of the sound");
-        for (step, frame) in [(160, 1), (320, 3), (160_00, 103)] {
+        for (step, frame) in [(160, 1), (320, 3), (16_000, 103)] {
             windows.advance(step);
             assert_eq!(windows.fill(), samples - frame * STEP);
             let logarithms = windows.logarithms(&mut mel).unwrap();

@@ -152,7 +152,9 @@ impl Sound {
                 }
                 None => {}
             }
-            self.ready.pop_front_if(|run| run.is_empty());
+            if self.ready.front().is_some_and(Run::is_empty) {
+                self.ready.pop_front();
+            }
         }
         samples
     }

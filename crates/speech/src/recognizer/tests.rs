@@ -138,7 +138,7 @@ fn lines_without_letters_or_digits_are_left_out() {
     let recognizer = Recognizer::open(&dir()).unwrap();
     let token = |text: &str| recognizer.tokenizer.token_to_id(text).unwrap();
     let time = |ticks: u32| recognizer.ids.times.start + ticks;
-    let ids = vec![
+    let ids = [
         vec![time(0), token("."), token("."), time(50), time(50), token("Ġba"), token("."), time(100)],
         vec![time(100), token("."), time(150)],
     ];
