@@ -15,6 +15,9 @@ const OUTLINE: usize = 32_000;
 /// Frames of the whole video that a summary sees.
 const SUMMARY_FRAMES: usize = 32;
 
+/// What is said in a video, and notes on it.
+pub type Heard = (Transcript, Vec<String>);
+
 impl SpanArgs {
     /// Check the times without the video. Fails if the part ends before it starts (class usage).
     pub fn check(self) -> Result<(), Failure> {
@@ -118,7 +121,7 @@ impl PartArgs {
         request: RunRequest,
         listening: Progress<'_>,
         searching: Progress<'_>,
-    ) -> Result<(Vec<RunRequest>, Option<(Transcript, Vec<String>)>), Failure> {
+    ) -> Result<(Vec<RunRequest>, Option<Heard>), Failure> {
         let Self { span, segments, format, .. } = *self;
         let transcript = Speech::of(&self.speech)?.in_video(&request.video, span, listening)?;
         // A picture has no parts, and nothing is said in it.
@@ -148,7 +151,7 @@ impl PartArgs {
 }
 
 /// What is said in a video of so many seconds, with notes on it.
-fn with_notes(said: Transcript, video_s: f64) -> (Transcript, Vec<String>) {
+fn with_notes(said: Transcript, video_s: f64) -> Heard {
     let notes = said.notes(video_s);
     (said, notes)
 }
