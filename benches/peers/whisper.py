@@ -28,7 +28,9 @@ def processor_s(command, threads):
     environment = os.environ | {"SPECREEL_THREADS": threads, "OMP_NUM_THREADS": threads}
     out = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, len(out.split())
+    # Lines may begin with their times.
+    words = sum(len(line.split(": ", 1)[-1].split()) for line in out.splitlines())
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, words
 
 
 def main():
