@@ -7,7 +7,7 @@ use std::{
 
 use ffmpeg_next::{self as ffmpeg, ChannelLayout, codec, ffi, format, frame, media, software::resampling};
 
-use super::{Error, source::Source, walk::MAX_ERRORS};
+use super::{Error, clock::Join, source::Source, timeline::Timeline, walk::MAX_ERRORS};
 
 /// Samples per second.
 pub const SAMPLE_RATE: u32 = 16_000;
@@ -34,6 +34,19 @@ impl Run {
     }
 }
 
+/// Where the time stamps of the pictures restart or jump: by how much, and what is added to them from there on, in seconds.
+struct Joined {
+    jump_s: f64,
+    shift_s: f64,
+}
+
+impl Joined {
+    fn of(join: Join, tick: f64) -> Self {
+        let seconds = |ticks: i64| ticks as f64 * tick;
+        Self { jump_s: seconds(join.after.saturating_sub(join.before)), shift_s: seconds(join.shift) }
+    }
+}
+
 /// The sound of a video from a given time on. Gaps are filled with silence, so that the index of a sample is its time.
 pub struct Sound {
     path: PathBuf,
@@ -43,6 +56,10 @@ pub struct Sound {
     tick: f64,
     start_s: f64,
     from_s: f64,
+    /// Where the video's time stamps restart or jump, further on; seconds to add to time stamps of this part; and the last time stamp.
+    joins: VecDeque<Joined>,
+    shift_s: f64,
+    last_s: Option<f64>,
     /// The track that was asked for, from 1; and all of them, each with number and language.
     track: Option<usize>,
     tracks: Vec<String>,
@@ -59,13 +76,16 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Open the sound of a video from a time on, in seconds from its first frame; `None` if it has none. Of several audio tracks, it is
+    /// Open the sound of a video from a time on, in seconds from the beginning of the file; `None` if it has none. Of several audio tracks, it is
     /// the one with this number, from 1, or the one that players choose. Fails if the file is no video, it has no such track, or the
     /// sound cannot be decoded.
     pub fn open(path: &Path, from_s: f64, track: Option<usize>) -> Result<Option<Self>, Error> {
-        let source = Source::open(path)?;
-        let first = source.video().map(|video| video.start_time()).filter(|&t| t != ffi::AV_NOPTS_VALUE);
-        let start_s = first.unwrap_or_default() as f64 * source.tick() + from_s;
+        let mut source = Source::open(path)?;
+        let start_s = source.start_s() + from_s;
+        let tick = source.tick();
+        // Other formats have one clock, so they need not be read through.
+        let joins = if source.may_jump() { Timeline::of(&mut source)?.joins } else { Vec::new() };
+        let joins: VecDeque<Joined> = joins.into_iter().map(|join| Joined::of(join, tick)).collect();
         let Source { mut input, path, .. } = source;
         let found = audio_tracks(&input);
         let chosen = match track {
@@ -97,7 +117,8 @@ impl Sound {
             // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
             unsafe { (*stream.as_mut_ptr()).discard = discard };
         }
-        if from_s > 0.0 && tick > 0.0 {
+        // With several clocks, a time stamp does not tell a place.
+        if from_s > 0.0 && tick > 0.0 && joins.is_empty() {
             let target = (start_s / tick) as i64;
             // SAFETY: `input` is open and `index` is one of its streams. Where it cannot seek, it is read from its beginning.
             unsafe {
@@ -111,6 +132,9 @@ impl Sound {
             tick,
             start_s,
             from_s,
+            joins,
+            shift_s: 0.0,
+            last_s: None,
             track,
             tracks,
             decoder,
@@ -206,7 +230,8 @@ impl Sound {
         // AVI and ASF do not say which channels they have; the resampler refuses frames whose layout is not the one it was made for.
         frame.set_channel_layout(layout);
         if let Some(stamp) = frame.timestamp().or(frame.pts()) {
-            let due = (stamp as f64 * self.tick - self.start_s) * f64::from(SAMPLE_RATE);
+            let joined_s = self.joined(stamp as f64 * self.tick);
+            let due = (joined_s - self.start_s) * f64::from(SAMPLE_RATE);
             let off_s = self.position.map(|at| (due - at as f64).abs() / f64::from(SAMPLE_RATE));
             if off_s.is_none_or(|off| off > DRIFT_S && off < MAX_JUMP_S) {
                 self.flush();
@@ -232,6 +257,19 @@ impl Sound {
         }
         let expected = frame.samples() as u64 * u64::from(SAMPLE_RATE) / u64::from(frame.rate().max(1));
         self.resample(Some(frame), expected as usize);
+    }
+
+    /// A time on the joined clock. The sound restarts or jumps where the pictures do, though not to the same tick.
+    fn joined(&mut self, seconds: f64) -> f64 {
+        if let (Some(last), Some(join)) = (self.last_s, self.joins.front()) {
+            let step = seconds - last;
+            if (step - join.jump_s).abs() < step.abs() {
+                self.shift_s = join.shift_s;
+                self.joins.pop_front();
+            }
+        }
+        self.last_s = Some(seconds);
+        seconds + self.shift_s
     }
 
     /// Take what is left in the resampler.

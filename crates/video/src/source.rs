@@ -178,16 +178,25 @@ impl Source {
         self.video().map_or(0.0, |stream| self.since_start(stream.start_time()))
     }
 
-    /// Seconds from the beginning of the file to a time stamp; 0 where one of the two is unknown.
-    pub(crate) fn since_start(&self, stamp: i64) -> f64 {
+    /// The time stamp of the beginning of the file in seconds: of the first of its streams. 0 if it is unknown.
+    pub(crate) fn start_s(&self) -> f64 {
         // SAFETY: the container is open and the field is plain.
         let start = unsafe { (*self.input.as_ptr()).start_time };
-        if start == ffi::AV_NOPTS_VALUE || stamp == ffi::AV_NOPTS_VALUE {
+        let first = self.video().map_or(ffi::AV_NOPTS_VALUE, |stream| stream.start_time());
+        match (start, first) {
+            (ffi::AV_NOPTS_VALUE, ffi::AV_NOPTS_VALUE) => 0.0,
+            (ffi::AV_NOPTS_VALUE, first) => first as f64 * self.tick(),
+            // Sound before 0 only primes its decoder.
+            (start, _) => start.max(0) as f64 / f64::from(ffi::AV_TIME_BASE),
+        }
+    }
+
+    /// Seconds from the beginning of the file to a time stamp; 0 if it is unknown.
+    pub(crate) fn since_start(&self, stamp: i64) -> f64 {
+        if stamp == ffi::AV_NOPTS_VALUE {
             return 0.0;
         }
-        // Sound before 0 only primes its decoder.
-        let start_s = start.max(0) as f64 / f64::from(ffi::AV_TIME_BASE);
-        let seconds = stamp as f64 * self.tick() - start_s;
+        let seconds = stamp as f64 * self.tick() - self.start_s();
         // Pictures that are further away have time stamps that are damaged.
         if (0.0..MAX_LEAD_S).contains(&seconds) { seconds } else { 0.0 }
     }

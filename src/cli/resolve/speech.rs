@@ -10,7 +10,7 @@ use crate::cli::args::part::{SpanArgs, SpeechArgs, SpeechModelArgs};
 use specreel_client::Transcript;
 use specreel_record::Failure;
 use specreel_speech::{Recognizer, Sound};
-use specreel_video::{self as video, cuts::Progress};
+use specreel_video::{self as video, Video, cuts::Progress};
 
 /// Where it comes from.
 pub enum Speech {
@@ -79,7 +79,7 @@ impl Ear {
         let start = span.start.unwrap_or_default();
         let end = match span.end {
             Some(end) => end,
-            None => video::probe(file)?.duration_s,
+            None => Video::open(file)?.probe().end_s(),
         };
         let Some(sound) = Sound::open(file, start, self.track)? else {
             let note = "the video has no sound, so nothing is said in it".to_owned();

@@ -9,7 +9,8 @@ use std::{
 
 use serde::Deserialize;
 use specreel_video::{
-    Division, Error, Footage, HeldFrames, Options, Rule, Sampling, Stream, Video, Watcher, follow,
+    Division, Error, Footage, HeldFrames, Options, Rule, SAMPLE_RATE, Sampling, Sound, Stream, Video,
+    Watcher, follow,
 };
 
 use crate::video::make::number;
@@ -90,6 +91,30 @@ fn sampled_frames_are_those_of_all() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn sound_is_on_the_clock_of_the_pictures() {
+    // From the beginning of the file, as sampled every tenth of a second: is a tone heard?
+    let heard = |file: &str, from_s: f64| -> String {
+        let mut sound = Sound::open(&dir().join(file), from_s, None).unwrap().unwrap();
+        let mut tenths = String::new();
+        loop {
+            let samples = sound.read(SAMPLE_RATE as usize / 10);
+            if samples.len() < SAMPLE_RATE as usize / 20 {
+                return tenths;
+            }
+            tenths.push(if samples.iter().any(|sample| sample.abs() > 0.05) { '+' } else { '-' });
+        }
+    };
+    for file in ["late.mkv", "late.mp4", "late.ts", "late.flv"] {
+        let (all, rest) = (heard(file, 0.0), heard(file, 0.5));
+        assert!(all.starts_with("++++++++++") && (10..=12).contains(&all.len()), "{file}: {all}");
+        assert!(rest.starts_with("+++++") && rest.len().abs_diff(all.len() - 5) <= 1, "{file}: {rest}");
+    }
+    let (all, rest) = (heard("restarts-with-sound.ts", 0.0), heard("restarts-with-sound.ts", 1.5));
+    assert!(!all.contains("--") && (23..=26).contains(&all.len()), "{all}");
+    assert!(!rest.contains('-') && (8..=11).contains(&rest.len()), "{rest}");
 }
 
 #[derive(Default)]

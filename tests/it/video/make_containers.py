@@ -59,12 +59,13 @@ def decoded(path):
 def join(name, parts):
     """Parts of FRAMES frames, one after another in one file."""
     path = OUT / name
+    first = decoded(parts[0])[0][0]
     path.write_bytes(b"".join(part.read_bytes() for part in parts))
     numbers = decoded(path)[1]
     assert numbers == [n for _ in parts for n in range(FRAMES)], (name, numbers)
     for part in parts:
         part.unlink(missing_ok=True)
-    return path, [i / FPS for i in range(FRAMES * len(parts))], numbers
+    return path, [first + i / FPS for i in range(FRAMES * len(parts))], numbers
 
 
 OUT.mkdir(exist_ok=True)
@@ -172,6 +173,8 @@ add(*join("overlaps.ts", [part("a.ts", 0), part("b.ts", 0.013)]), notes=1)
 add(*join("goes-back.ts", [part("a.ts", 3000), part("b.ts", 7)]), notes=1)
 add(*join("jumps.ts", [part("a.ts", 0), part("b.ts", 5000)]), notes=1)
 add(*join("three-parts.ts", [part("a.ts", 900), part("b.ts", 20), part("c.ts", 0)]), notes=1)
+sound = lambda name, offset: ffmpeg(name, f"{X264} {yuv} -c:a mp2 -b:a 32k -ar 16000 -output_ts_offset {offset}", inputs=SOUND.format(1.2))
+add(*join("restarts-with-sound.ts", [sound("a.ts", 30), sound("b.ts", 4)]), notes=1)
 program = lambda name: ffmpeg(name, f"-c:v mpeg2video -g 12 -bf 2 {yuv}")
 add(*join("restarts.mpg", [program("a.mpg"), program("b.mpg")]), notes=1)
 
