@@ -20,7 +20,7 @@ pub(crate) fn clean_line(foreign: &str) -> String {
 
 /// A question and its answer, both as [`clean`] leaves them.
 pub(crate) fn clean_turn(turn: &Turn) -> Turn {
-    Turn { prompt: clean(&turn.prompt), answer: clean(&turn.answer) }
+    Turn { prompt: clean(&turn.prompt), answer: clean(&turn.answer), calls: turn.calls.clone() }
 }
 
 /// An event with every text in it as [`clean`] leaves it, except the path of the video.
@@ -81,7 +81,7 @@ mod tests {
         };
         let mut step = crate::tui::testing::step_of(&[], 1);
         (step.tokens, step.drafted_text) = (vec![token], vec![evil()]);
-        let turn = Turn { prompt: evil(), answer: evil() };
+        let turn = Turn { prompt: evil(), answer: evil(), ..Turn::default() };
         let failure = Failure { class: FailureClass::Input, error: evil(), hint: Some(evil()) };
         let stats = Box::default();
         let [target, device, dtype] = [evil(), evil(), evil()];

@@ -51,6 +51,18 @@ CONVERSATIONS = [
 # Each conversation without a system message, and some with one.
 SYSTEMS = [(None, texts) for texts in CONVERSATIONS]
 SYSTEMS += [("You are a careful observer. Answer briefly.", texts) for texts in (CONVERSATIONS[0], CONVERSATIONS[3])]
+# What a program does between the first question and its answer, where the template has a form for that.
+CALLS = [
+    {
+        "text": "Let me look.",
+        "calls": [
+            {"name": "find", "arguments": {"who": 'Zoë "<&>"', "at": 1.5, "all": True, "not": None, "a": ["x", {"b": 2}]}},
+            {"name": "now", "arguments": {}},
+        ],
+        "results": ['{"found": 2}', ""],
+    },
+    {"text": "", "calls": [{"name": "now", "arguments": {"zone": "UTC"}}], "results": ["12:30"]},
+]
 
 
 def packages(folder):
@@ -89,13 +101,20 @@ def smolvlm2(gguf):
     }
 
 
-def messages(system, texts):
-    """A system message if there is one, a video and the first question, and what follows."""
+def messages(system, texts, calls=()):
+    """A system message if there is one, a video and the first question, and what follows, with the calls in between."""
     if system is not None:
         yield {"role": "system", "content": [{"type": "text", "text": system}]}
     for number, text in enumerate(texts):
         content = [{"type": "video"}] if number == 0 else []
-        yield {"role": "assistant" if number % 2 else "user", "content": content + [{"type": "text", "text": text}]}
+        # A question whose calls were the end of it.
+        if text is not None:
+            yield {"role": "assistant" if number % 2 else "user", "content": content + [{"type": "text", "text": text}]}
+        for called in calls if number == 0 else ():
+            said = [{"type": "text", "text": called["text"]}] if called["text"] else ""
+            functions = [{"type": "function", "function": call} for call in called["calls"]]
+            yield {"role": "assistant", "content": said, "tool_calls": functions}
+            yield from ({"role": "tool", "content": [{"type": "text", "text": result}]} for result in called["results"])
 
 
 def cut(tokenizer, needed, first):
@@ -133,13 +152,19 @@ def cases(tokenizer, templates):
         options = [{"enable_thinking": False}, {"enable_thinking": True}]
         if "reasoning_effort" in source:
             options += [{"enable_thinking": True, "reasoning_effort": effort} for effort in ("low", "medium", "xhigh")]
-        for system, texts in SYSTEMS:
+        all_of = [(system, texts, ()) for system, texts in SYSTEMS]
+        if "tool_calls" in source:
+            question, answer, last = CONVERSATIONS[3]
+            all_of += [(None, [question, answer, last], CALLS), (None, [question, None, last], CALLS)]
+        for system, texts, calls in all_of:
             for option in options:
                 ids = tokenizer.apply_chat_template(
-                    list(messages(system, texts)), chat_template=source, add_generation_prompt=True, tokenize=True,
+                    list(messages(system, texts, calls)), chat_template=source, add_generation_prompt=True, tokenize=True,
                     return_dict=False, **option,
                 )
-                case = {"template": name, "texts": texts, "thinking": option["enable_thinking"]}
+                case = {"template": name, "texts": [text or "" for text in texts], "thinking": option["enable_thinking"]}
+                if calls:
+                    case["calls"] = calls
                 if system is not None:
                     case["system"] = system
                 yield case | {"effort": option.get("reasoning_effort"), "ids": ids}

@@ -5,6 +5,7 @@
 //! tokens recognized. Tokens merge across the boundary as in one string, and a typed `<|im_end|>` stays ten characters.
 //! Templates are untrusted: they run with an instruction limit and without file access.
 
+mod conversation;
 mod error;
 
 use std::path::Path;
@@ -13,9 +14,10 @@ use minijinja::{Environment, ErrorKind, Value, context, syntax::SyntaxConfig};
 use serde_json::Value as Json;
 
 use super::text::TextTokenizer;
+use conversation::Message;
 pub use error::TemplateError;
 use specreel_checkpoint::files;
-pub use specreel_record::Turn;
+pub use specreel_record::{ToolCall, ToolCalls, Turn};
 
 /// Maximum number of instructions of a template; the built-in ones take a few hundred.
 const FUEL: u64 = 100_000;
@@ -155,18 +157,19 @@ impl ChatTemplate {
         self.source.contains("reasoning_effort")
     }
 
-    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
-    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
-        self.render_all(&[prompt], &Question::default())
+    /// True if the template has a form for calls of tools.
+    pub fn offers_tools(&self) -> bool {
+        self.source.contains("tool_calls")
     }
 
-    /// The conversation as text: the system message if `question` has one, one video, alternating questions and answers, and the
-    /// start of the next answer, with or without thinking as in `question`.
-    fn render_all(
-        &self,
-        texts: &[impl AsRef<str>],
-        question: &Question<'_>,
-    ) -> Result<String, TemplateError> {
+    /// The conversation as text: one video, `prompt`, and the start of the answer, without thinking.
+    pub fn render(&self, prompt: &str) -> Result<String, TemplateError> {
+        let question = Question { text: prompt, ..Question::default() };
+        self.render_all(&question.messages(), &question)
+    }
+
+    /// The messages as text, and the start of the next answer, with or without thinking as in `question`.
+    fn render_all(&self, messages: &[Message<'_>], question: &Question<'_>) -> Result<String, TemplateError> {
         let failed = |error: minijinja::Error| {
             let origin = self.origin.clone();
             if error.kind() == ErrorKind::OutOfFuel {
@@ -181,22 +184,13 @@ impl ChatTemplate {
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(failed)?);
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_filter("tojson", conversation::to_json);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
         let source = without_generation_tags(&self.source);
         let template = environment.template_from_named_str("chat", &source).map_err(failed)?;
-        let roles =
-            question.system.map(|_| "system").into_iter().chain(["user", "assistant"].into_iter().cycle());
-        let mut video = Some(context! { type => "video" });
-        let message = |(role, text): (&str, &dyn AsRef<str>)| {
-            let text = context! { type => "text", text => text.as_ref() };
-            let video = video.take_if(|_| role == "user");
-            let content: Vec<Value> = video.into_iter().chain([text]).collect();
-            context! { role => role, content => content }
-        };
-        let texts = texts.iter().map(|t| t as &dyn AsRef<str>);
-        let messages: Vec<Value> = roles.zip(texts).map(message).collect();
+        let messages: Vec<Value> = messages.iter().map(Message::value).collect();
         let context = context! {
             messages => messages, add_generation_prompt => true, enable_thinking => question.thinking,
             // Where templates have a default, it is for an undefined one.
@@ -233,17 +227,20 @@ impl ChatTemplate {
         question: &Question<'_>,
         rewrite: &dyn Fn(String) -> String,
     ) -> Result<Vec<u32>, TemplateError> {
-        let Question { before, text: prompt, system, .. } = *question;
-        let earlier = before.iter().flat_map(|turn| [turn.prompt.as_str(), turn.answer.as_str()]);
-        let texts: Vec<&str> = system.into_iter().chain(earlier).chain([prompt]).collect();
+        self.check_tools(question, tokenizer)?;
+        let said = question.messages();
+        let texts: Vec<&str> = said.iter().filter_map(|message| message.text.as_deref()).collect();
         let placeholders: Vec<String> = (0..texts.len()).map(placeholder).collect();
         // Blanks around a text are the template's to keep or to trim.
-        let blank = |(text, placeholder): (&&str, &String)| {
+        let blank = |text: &str, placeholder: &String| {
             let (start, end) = (text.len() - text.trim_start().len(), text.trim_end().len());
             format!("{}{placeholder}{}", &text[..start], &text[end.max(start)..])
         };
-        let shown: Vec<String> = texts.iter().zip(&placeholders).map(blank).collect();
-        let rendered = rewrite(self.render_all(&shown, question)?);
+        let mut left = placeholders.iter();
+        let shown = said.iter().map(|message| {
+            message.with_text(message.text.as_deref().and_then(|text| Some(blank(text, left.next()?))))
+        });
+        let rendered = rewrite(self.render_all(&shown.collect::<Vec<_>>(), question)?);
         let mut ids = Vec::new();
         // Text between special tokens, encoded in one piece, so that tokens merge across its parts.
         let mut plain = String::new();
@@ -252,7 +249,7 @@ impl ChatTemplate {
             let parts: Vec<&str> = rest.split(placeholder.as_str()).collect();
             let [segment, after] = parts[..] else {
                 let (origin, found) = (self.origin.clone(), parts.len().saturating_sub(1));
-                return Err(match system.filter(|_| i == 0) {
+                return Err(match question.system.filter(|_| i == 0) {
                     Some(_) => TemplateError::System { origin, found },
                     None => TemplateError::Prompt { origin, found },
                 });
@@ -327,9 +324,10 @@ mod tests {
                  <|im_start|>user\nP<|im_end|>\n<|im_start|>assistant\n",
             ),
         ] {
-            let text = ChatTemplate::new(source, "a test")
-                .render_all(&["Q", "A", "P"], &Question::default())
-                .unwrap();
+            let before = [Turn { prompt: "Q".into(), answer: "A".into(), ..Turn::default() }];
+            let question = Question { before: &before, text: "P", ..Question::default() };
+            let text =
+                ChatTemplate::new(source, "a test").render_all(&question.messages(), &question).unwrap();
             let loose = |text: &str| text.replace("\n", "").replace(' ', "");
             assert_eq!(loose(&text), loose(wanted));
         }
@@ -338,8 +336,9 @@ mod tests {
     #[test]
     fn a_system_message_comes_first_or_is_refused() {
         let question = Question { text: "P", system: Some("S"), ..Question::default() };
-        let text =
-            ChatTemplate::new(qwen2_vl::TEMPLATE, "a test").render_all(&["S", "P"], &question).unwrap();
+        let text = ChatTemplate::new(qwen2_vl::TEMPLATE, "a test")
+            .render_all(&question.messages(), &question)
+            .unwrap();
         assert_eq!(
             text,
             "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n\
@@ -403,8 +402,8 @@ mod tests {
         let template = ChatTemplate::new(source, "a test");
         assert!(template.offers_effort() && template.offers_thinking());
         let render = |thinking, effort| {
-            let question = Question { thinking, effort, ..Question::default() };
-            template.render_all(&["P"], &question).unwrap()
+            let question = Question { text: "P", thinking, effort, ..Question::default() };
+            template.render_all(&question.messages(), &question).unwrap()
         };
         assert_eq!([render(true, None), render(true, Some("low"))], ["xhigh", "low"]);
         assert_eq!([render(false, None), render(false, Some("low"))], ["", ""]);

@@ -61,7 +61,7 @@ pub use pace::Pace;
 pub use paired::PairedRatio;
 pub use pieces::Pieces;
 pub use session::{Session, SessionError};
-pub use span::{Cues, Segment, Span, Turn, clock};
+pub use span::{Cues, Segment, Span, ToolCall, ToolCalls, Turn, clock};
 pub use speedup::{Baseline, BaselineKind, Interval, Limits, Measured, Speedup};
 pub use stats::{Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Busy, Step, Switched, Token};

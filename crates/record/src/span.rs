@@ -105,10 +105,29 @@ pub enum Cues {
 }
 
 /// A question and its answer, earlier in a conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     pub prompt: String,
+    /// The calls of tools in between, as another program has answered them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCalls>,
+    /// Empty if the calls were the end of it.
     pub answer: String,
+}
+
+/// A message that calls tools, and what they returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCalls {
+    /// What was said along with the calls.
+    pub text: String,
+    pub calls: Vec<ToolCall>,
+    pub results: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub name: String,
+    pub arguments: serde_json::Map<String, serde_json::Value>,
 }
 
 #[cfg(test)]

@@ -324,7 +324,7 @@ fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversa
             (Role::User, Some(before)) => open = Some(join(before, &text)),
             (Role::Assistant, Some(prompt)) => {
                 let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt };
-                turns.push(Turn { prompt, answer: text });
+                turns.push(Turn { prompt, answer: text, ..Turn::default() });
             }
             (Role::Assistant, None) => {
                 return Err(invalid(&format!("{at}.role"), "an answer follows a question of the user"));

@@ -105,7 +105,7 @@ pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
     // If the clip is captioned in segments, the question is about the shown one.
     (subject.segment, subject.segments) = (None, Arc::default());
-    subject.before.push(Turn { prompt: asked, answer });
+    subject.before.push(Turn { prompt: asked, answer, ..Turn::default() });
     model.prompt.remember(question);
     request(model, subject)
 }

@@ -284,7 +284,7 @@ fn a_question_that_goes_on_neither_encodes_nor_reads_the_video_again() {
         let events = rig.play(first);
         let EventKind::Done { text, .. } = events.last().unwrap() else { panic!("{events:?}") };
         assert!(!prompt(&events).reused);
-        let before = vec![Turn { prompt: "What moves?".into(), answer: text.clone() }];
+        let before = vec![Turn { prompt: "What moves?".into(), answer: text.clone(), ..Turn::default() }];
         let mut on = rig.request("naive", "What colour is it?");
         on.before = before;
         // Another question also reuses the video; the signals of the new text are computed again.
@@ -309,8 +309,11 @@ fn a_prompt_with_nul_is_no_conversation() {
     let mut rig = Rig::new();
     let ids = |rig: &mut Rig, prompt: &str, before: &[(&str, &str)]| {
         let mut request = rig.request("autoregressive", prompt);
-        let turn =
-            |(prompt, answer): &(&str, &str)| Turn { prompt: (*prompt).into(), answer: (*answer).into() };
+        let turn = |(prompt, answer): &(&str, &str)| Turn {
+            prompt: (*prompt).into(),
+            answer: (*answer).into(),
+            ..Turn::default()
+        };
         request.before = before.iter().map(turn).collect();
         self::prompt(&rig.play(request)).prompt_ids.clone()
     };

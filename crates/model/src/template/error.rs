@@ -23,6 +23,12 @@ pub enum TemplateError {
     /// The template does not output the system message exactly once.
     #[error("the chat template of {origin} outputs the system message {found} times, expected 1")]
     System { origin: String, found: usize },
+    /// The conversation has calls of tools, and the template none.
+    #[error("the chat template of {origin} has no form for calls of tools")]
+    NoTools { origin: String },
+    /// A call would become special tokens.
+    #[error("the call of the tool `{name}` holds the special token {token}")]
+    CallWithToken { name: String, token: String },
     /// The text around the prompt cannot be encoded.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -37,6 +43,13 @@ impl From<TemplateError> for Failure {
                 class: FailureClass::Input,
                 error: text,
                 hint: Some("leave the system message out, or put it into the prompt".into()),
+            },
+            TemplateError::NoTools { .. } | TemplateError::CallWithToken { .. } => Failure {
+                class: FailureClass::Input,
+                error: text,
+                hint: Some(
+                    "leave calls and results of tools out of the conversation, and write what they found into a question".into(),
+                ),
             },
             _ => Failure {
                 class: FailureClass::Input,

@@ -20,7 +20,7 @@ fn messages_become_turns_about_one_video() {
         {{"role": "user", "content": " Really? "}}
     ]"#
     );
-    let turn = Turn { prompt: "Describe it.".into(), answer: "A circle.".into() };
+    let turn = Turn { prompt: "Describe it.".into(), answer: "A circle.".into(), ..Turn::default() };
     let expected = Conversation {
         system: Some("Be kind.\n\nBe brief.".into()),
         before: vec![turn],

@@ -69,7 +69,7 @@ fn pieces_are_one_file_with_their_times() {
 
 #[test]
 fn a_conversation_is_kept() {
-    let before = vec![Turn { prompt: "What <is> it?".into(), answer: "A *ball*.".into() }];
+    let before = vec![Turn { prompt: "What <is> it?".into(), answer: "A *ball*.".into(), ..Turn::default() }];
     let log = run(1, [EventKind::Started(Started { before, ..begin(None) })]);
     let runs = Pieces::of([&log]);
     let page = Format::Html.write(&NAMES, &runs, Cues::Clip);

@@ -74,7 +74,7 @@ fn the_video_stands_in_the_first_turn() {
         let writer = Writer::of(&fixture(name)).unwrap();
         let clip = writer.clip(3);
         let first = writer.ids(&[], "What moves?", &clip).unwrap();
-        let turn = Turn { prompt: "What moves?".into(), answer: " A ball.".into() };
+        let turn = Turn { prompt: "What moves?".into(), answer: " A ball.".into(), ..Turn::default() };
         let second = writer.ids(std::slice::from_ref(&turn), "Why?", &clip).unwrap();
         // Earlier answers have no thoughts, which are empty here.
         let thought = writer.tokenizer.id("<think>").ok().filter(|_| name == "qwen3_5");
