@@ -42,6 +42,11 @@ pub struct RunRequest {
     pub max_visual_tokens: Option<usize>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
+    /// Stop earlier where the context window ends; otherwise a request whose tokens may not fit is refused.
+    pub cut_to_window: bool,
+    /// The caption ends before the first of these texts that is written, and its tokens with the one in which that text ends. What
+    /// the model thinks may hold them.
+    pub stop: Vec<String>,
     /// What the answer has to be; none is any text. What the model thinks before it is free.
     pub constraint: Option<Constraint>,
     /// Sampling of the text; temperature 0 is greedy.
@@ -85,6 +90,8 @@ impl Default for RunRequest {
             max_pixels: None,
             max_visual_tokens: None,
             max_new_tokens: 256,
+            cut_to_window: false,
+            stop: Vec::new(),
             constraint: None,
             text: Sampler::GREEDY,
             logprobs: 0,

@@ -61,6 +61,7 @@ mod models;
 mod needs;
 mod next_clip;
 mod stages;
+mod stop_text;
 #[cfg(test)]
 mod testing;
 mod thread;
@@ -69,4 +70,5 @@ mod timing;
 pub use command::{Command, Constraint, RunRequest, Turn, Verifies};
 pub use models::{memory_check, sampling::clip_facts};
 pub use needs::has_drafter;
+pub use stop_text::StopText;
 pub use thread::{Engine, EngineHandle};

@@ -61,6 +61,8 @@ impl RunLog {
 
     /// Take in an event. Once the run is over, only `speed`, `verified` and `edited` change anything.
     ///
+    /// Of a run that a stop text has ended, the chunks end where the caption does.
+    ///
     /// Bytes that never become a character appear only in the whole text of the `done` event; they become a last chunk, whose
     /// verdict belongs to the tokens still waiting for text, or is `plain`.
     pub fn apply(&mut self, event: &Event) -> Added {
@@ -87,7 +89,7 @@ impl RunLog {
             }
             _ => {}
         }
-        Added { chunks: chunks..self.chunks.len(), notes: notes..self.notes.len() }
+        Added { chunks: chunks.min(self.chunks.len())..self.chunks.len(), notes: notes..self.notes.len() }
     }
 
     fn fold(&mut self, event: &Event) {
@@ -117,7 +119,10 @@ impl RunLog {
             EventKind::Draft(draft) => self.draft = Some(draft.clone()),
             EventKind::Step(step) => self.step(step),
             EventKind::Done { reason, text, ids, stats } => {
-                self.rest(text);
+                match reason {
+                    StopReason::Stop => self.cut(text),
+                    _ => self.rest(text),
+                }
                 self.state = RunState::Done(*reason);
                 self.text.clone_from(text);
                 self.ids.clone_from(ids);
@@ -184,6 +189,20 @@ impl RunLog {
         let deciding = pending.map(|pending| pending.deciding);
         let from = pending.unwrap_or(Pending { first: self.tokens, deciding: 0, verdict: Verdict::Plain });
         self.push(rest, from, deciding, false);
+    }
+
+    /// The caption ends before a stop text, within what the tokens wrote.
+    fn cut(&mut self, whole: &str) {
+        let whole = whole.trim_start();
+        if !self.shown().starts_with(whole) {
+            return;
+        }
+        let mut left = whole.len();
+        self.chunks.retain_mut(|chunk| {
+            chunk.text.truncate(left);
+            left -= chunk.text.len();
+            !chunk.text.is_empty()
+        });
     }
 
     /// Mark the run as cut off: its recording ends before the run does.
@@ -327,7 +346,7 @@ impl RunLog {
 
     /// True if it ended normally: its figures and its text are complete.
     pub fn is_finished(&self) -> bool {
-        matches!(self.state, RunState::Done(StopReason::Eos | StopReason::Length))
+        matches!(self.state, RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Stop))
     }
 
     /// Why it failed, if it did.

@@ -12,6 +12,8 @@ pub enum StopReason {
     Eos,
     /// The maximum number of tokens was reached.
     Length,
+    /// A stop text was written; the caption ends before it.
+    Stop,
     Cancelled,
 }
 

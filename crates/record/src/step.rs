@@ -191,6 +191,12 @@ impl Step {
         self.draft_ms + self.verify_ms + self.other_ms
     }
 
+    /// Keep so many of its first tokens.
+    pub fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+        self.accepted = self.tokens.iter().filter(|token| token.verdict.is_accepted_draft()).count();
+    }
+
     /// How many drafts were judged, those not counted that the grammar forced.
     pub fn judged_freely(&self) -> usize {
         self.judged.saturating_sub(self.forced.len())

@@ -1,7 +1,5 @@
 //! An answer as it grows: events of a run become text, tokens and a report.
 
-mod stop;
-
 use crate::api::{
     CachedTokens, Logprob, PieceReport, PromptReport, ReasoningTokens, Report, RowReport, RunReport,
     TokenReport, TopLogprob, Usage,
@@ -12,9 +10,8 @@ use specreel_client::present::{
     statistics::account,
     verdicts::Role,
 };
+use specreel_engine::StopText;
 use specreel_record::{Event, EventKind, Failure, Pieces, RunLog, RunState, StopReason, Token};
-
-use self::stop::StopText;
 
 /// The log-probability of what is less likely than can be said, as OpenAI writes it.
 const UNLIKELY: f32 = -9999.0;
@@ -72,7 +69,6 @@ impl Answer {
     }
 
     pub fn apply(&mut self, event: &Event) -> Added {
-        let was_stopped = self.stop.is_found();
         let chunks = self.log.apply(event).chunks;
         let mut added = Added::default();
         for chunk in &self.log.chunks()[chunks] {
@@ -90,10 +86,6 @@ impl Answer {
         let first = self.tokens;
         let new: Vec<&Token> = self.log.tokens().skip(first).collect();
         self.tokens += new.len();
-        // Text after the stop text is not part of the answer.
-        if was_stopped {
-            return added;
-        }
         for (number, token) in (first..).zip(new) {
             let Token { text, verdict, thinking, .. } = token;
             let placed = self.log.token(number).filter(|_| self.display);
@@ -120,11 +112,6 @@ impl Answer {
         self.log.is_over()
     }
 
-    /// True once a stop text has been reached, so the run can end.
-    pub fn is_stopped(&self) -> bool {
-        self.stop.is_found()
-    }
-
     /// Why the run failed, if it did.
     pub fn failure(&self) -> Option<&Failure> {
         self.log.failure()
@@ -133,8 +120,7 @@ impl Answer {
     /// `stop` or `length`; none if the run did not come to its end.
     pub fn finish_reason(&self) -> Option<&'static str> {
         match self.log.state() {
-            _ if self.is_stopped() => Some("stop"),
-            RunState::Done(StopReason::Eos) => Some("stop"),
+            RunState::Done(StopReason::Eos | StopReason::Stop) => Some("stop"),
             RunState::Done(StopReason::Length) => Some("length"),
             _ => None,
         }

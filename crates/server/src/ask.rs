@@ -29,7 +29,6 @@ pub struct Asked {
     pub model: String,
     /// What of the request has no effect, or could not be read.
     pub notes: Vec<String>,
-    pub stop: Vec<String>,
     pub logprobs: Option<usize>,
     pub stream: bool,
     pub include_usage: bool,
@@ -120,6 +119,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         max_visual_tokens: pixels(|own| own.max_visual_tokens).or(base.max_visual_tokens),
         max_new_tokens: limit.map_or(base.max_new_tokens, |limit| limit as usize),
         text,
+        stop: stops,
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
@@ -130,7 +130,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         notes.extend(heard.notes(f64::INFINITY));
     }
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
-    Ok(Asked { run, video, model, notes, stop: stops, logprobs, stream, include_usage, events, display })
+    Ok(Asked { run, video, model, notes, logprobs, stream, include_usage, events, display })
 }
 
 fn invalid(param: &str, message: impl Into<String>) -> ApiError {

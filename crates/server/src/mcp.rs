@@ -231,10 +231,10 @@ impl Tools {
         let run = async {
             self.loaded().await?;
             let asked = self.asked(chat, progress, cancelled).await?;
-            let Asked { run, video, notes, stop, .. } = asked;
+            let Asked { run, video, notes, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), notes, stop, None, false);
+            let mut answer = Answer::new(ticket.run(), notes, Vec::new(), None, false);
             let (mut text, mut tokens) = (String::new(), 0);
             while let Some(event) = ticket.next().await {
                 let added = answer.apply(&event);

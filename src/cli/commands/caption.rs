@@ -200,7 +200,7 @@ pub(super) async fn one<O: Write, E: Write>(
     printer.measures(is_measured);
     let asked = request.clone();
     match client.follow(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length) => {
+        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Stop) => {
             if is_measured {
                 client.settle(&mut [log], printer, interrupt, grace).await.map_err(ended)?;
             }
@@ -226,7 +226,7 @@ async fn verify<O: Write, E: Write>(
 ) -> Result<i32, End> {
     printer.verifies();
     match client.verify(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length) => {
+        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Stop) => {
             let is_broken = log.verification().is_some_and(Verification::is_broken);
             Ok(if is_broken { FailureClass::Internal.exit_code() } else { 0 })
         }

@@ -194,7 +194,8 @@ fn a_saved_run_of_segments_is_replayed_whole() {
 #[test]
 fn a_saved_conversation_is_replayed_with_its_questions() {
     let mut studio = ready();
-    let before = vec![Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into(), ..Turn::default() }];
+    let before =
+        vec![Turn { prompt: "Who is\u{1b}[31m it?".into(), answer: "A ball.".into(), ..Turn::default() }];
     let kind = EventKind::Started(Started { before, ..about("/v/clip.mp4", "naive") });
     let lines = vec![RecordedEvent { at_ms: Some(0.0), event: Event::new(1, kind) }];
     studio.handle(Msg::Loaded(Ok(Session { lines, torn: false })));

@@ -134,6 +134,7 @@ impl Meters<'_> {
             }
             Activity::Cancelling => ("cancelling".into(), Role::Warn),
             Activity::Done(StopReason::Eos) => ("done".into(), Role::Good),
+            Activity::Done(StopReason::Stop) => ("done, at a stop text".into(), Role::Good),
             Activity::Done(StopReason::Length) => ("done, at the token limit".into(), Role::Good),
             Activity::Done(StopReason::Cancelled) => ("cancelled".into(), Role::Warn),
             Activity::Failed(_) => ("failed".into(), Role::Bad),
@@ -222,7 +223,10 @@ impl Meters<'_> {
 
     /// True if the run has ended, and its speed will be measured.
     fn awaits_speed(&self) -> bool {
-        let has_ended = matches!(self.run.activity(), Activity::Done(StopReason::Eos | StopReason::Length));
+        let has_ended = matches!(
+            self.run.activity(),
+            Activity::Done(StopReason::Eos | StopReason::Length | StopReason::Stop)
+        );
         let is_own = !self.run.replayed && self.model.config.server.is_none();
         has_ended && is_own && self.run.log.speed() == Speed::Unmeasured
     }

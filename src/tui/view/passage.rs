@@ -230,7 +230,9 @@ impl Writer<'_> {
             Activity::Done(StopReason::Cancelled) => ("— cancelled".into(), dim),
             Activity::CutOff => ("— the recording ends here".into(), dim),
             Activity::Done(StopReason::Length) => ("— stopped at the token limit".into(), dim),
-            Activity::Done(StopReason::Eos) if is_empty => ("— the target wrote nothing".into(), dim),
+            Activity::Done(StopReason::Eos | StopReason::Stop) if is_empty => {
+                ("— the target wrote nothing".into(), dim)
+            }
             Activity::Sent | Activity::Working { .. } if is_empty => ("…".into(), dim),
             _ => return,
         };

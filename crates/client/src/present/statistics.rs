@@ -323,9 +323,9 @@ pub fn loosened(lossless: bool, stats: &Stats) -> String {
 pub fn ending(reason: StopReason, stats: &Stats, limit: usize) -> Option<String> {
     let is_partial = stats.complete == Some(false);
     match reason {
-        StopReason::Eos | StopReason::Length if stats.complete == Some(true) => None,
-        StopReason::Eos if is_partial => Some("the answer is not complete".into()),
-        StopReason::Eos => None,
+        StopReason::Eos | StopReason::Length | StopReason::Stop if stats.complete == Some(true) => None,
+        StopReason::Eos | StopReason::Stop if is_partial => Some("the answer is not complete".into()),
+        StopReason::Eos | StopReason::Stop => None,
         StopReason::Length => {
             let n = if limit == 0 { stats.emitted as usize } else { limit };
             let within = if is_partial { ", before the answer was complete" } else { "" };

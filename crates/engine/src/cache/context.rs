@@ -75,6 +75,7 @@ impl DrafterContext {
 pub struct Reference {
     pub sampler: Sampler,
     pub max_new_tokens: usize,
+    pub stop: Vec<String>,
     /// What it had to be.
     pub constraint: Option<Constraint>,
     pub ids: Vec<u32>,

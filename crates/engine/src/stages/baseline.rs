@@ -60,13 +60,14 @@ impl Runner<'_> {
     /// Keep the ids of an autoregressive run as reference; compare any other run's ids with them.
     pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.request.text, self.request.max_new_tokens);
-        let constraint = &self.request.constraint;
+        let (stop, constraint) = (&self.request.stop, &self.request.constraint);
         if self.request.method.is_autoregressive() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference {
                     sampler,
                     max_new_tokens,
+                    stop: stop.clone(),
                     constraint: constraint.clone(),
                     ids: ids.to_vec(),
                 });
@@ -78,6 +79,7 @@ impl Runner<'_> {
             && reason != StopReason::Cancelled
             && reference.sampler == sampler
             && reference.max_new_tokens == max_new_tokens
+            && reference.stop == *stop
             && reference.constraint == *constraint
         {
             stats.equality = Some(Equality::of(ids, &reference.ids));

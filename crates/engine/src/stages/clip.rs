@@ -46,7 +46,7 @@ impl Runner<'_> {
         if let Some(clip) = cache.clips.touch(key) {
             let prompt = self.lay_out(&clip.facts)?;
             let (patches, grid) = (clip.patches.grid, clip.facts.grid);
-            let work = self.work(patches, grid, clip.timestamps_s.len());
+            let work = self.work(prompt.ids.len(), patches, grid, clip.timestamps_s.len());
             let layout = Layout::new(&prompt, patches, grid, work);
             let notes = clip.thinned.iter().cloned().collect();
             return self.announce(cache, context, &Layout { notes, ..layout });

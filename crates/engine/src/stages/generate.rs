@@ -7,6 +7,7 @@ use crate::{
     events::{Stop, since},
     memory,
     stages::{Runner, thinking::Thinking},
+    stop_text::StopText,
     timing::{ContentionMeter, choice, estimate},
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
@@ -214,6 +215,8 @@ impl Runner<'_> {
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
+        // The caption, in which a stop text is looked for as plain decoding would: after each token.
+        let (mut stop, mut said) = (StopText::new(self.request.stop.clone()), String::new());
         let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
@@ -235,7 +238,9 @@ impl Runner<'_> {
                 return ControlFlow::Break(());
             }
             let started = Instant::now();
-            for token in &step.tokens {
+            let mut kept = step.tokens.len();
+            for (at, token) in step.tokens.iter().enumerate() {
+                let shown = text.trim_start().len();
                 // Lines between a thought and the answer belong to neither.
                 match (token.thinking, thought && text.is_empty()) {
                     (true, _) => thought = true,
@@ -243,7 +248,13 @@ impl Runner<'_> {
                     (false, false) => text.push_str(&token.text),
                 }
                 ids.push(token.id);
+                stop.push(&text.trim_start()[shown..], &mut said);
+                if stop.is_found() {
+                    kept = at + 1;
+                    break;
+                }
             }
+            step.truncate(kept);
             match step.judged {
                 0 => plain_ms.push(step.verify_ms),
                 k if method.draft_length().is_none_or(|full| full == k) => full_ms.push(step.verify_ms),
@@ -258,7 +269,7 @@ impl Runner<'_> {
             let wanted = self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens);
             steps.set(steps.get() + 1);
             took_ms.set(since(last.replace(Instant::now())));
-            wanted
+            if stop.is_found() { ControlFlow::Break(()) } else { wanted }
         };
         let before = self.models.traffic();
         let mut contention = ContentionMeter::default();
@@ -273,7 +284,15 @@ impl Runner<'_> {
         }
         stats.traffic = self.models.traffic().zip(before).map(|(after, before)| after - before);
         let Decoded { finished, rest, read_ms } = decoded;
-        let reason = finished.reason.unwrap_or(StopReason::Cancelled);
+        if !stop.is_found() {
+            stop.push(&rest, &mut said);
+            text.push_str(&rest);
+        }
+        let reason = match finished.reason {
+            _ if stop.is_found() => StopReason::Stop,
+            Some(reason) => reason,
+            None => StopReason::Cancelled,
+        };
         stats.timings.relevance_ms = finished.relevance_ms;
         let rows = finished.drafters.iter().flat_map(|drafted| drafted.row_ms.iter().copied());
         stats.timings.td_ms = median(rows).unwrap_or_default();
@@ -284,7 +303,9 @@ impl Runner<'_> {
             stats.discarded = tally.discarded.saturating_sub(forced);
             (stats.rejects, stats.mean_run) = (Some(tally.rejects), tally.mean_run());
         }
-        text.push_str(&rest);
+        if reason == StopReason::Stop {
+            text = said;
+        }
 
         stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();

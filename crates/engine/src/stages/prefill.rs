@@ -48,7 +48,7 @@ impl Runner<'_> {
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         let prompt = self.lay_out(&clip.facts)?;
-        let work = self.work(clip.patches.grid, clip.facts.grid, clip.timestamps_s.len());
+        let work = self.work(prompt.ids.len(), clip.patches.grid, clip.facts.grid, clip.timestamps_s.len());
         self.make_room(cache, &key.0, &work)?;
 
         let PrefixCache { clips, contexts, .. } = cache;

@@ -90,6 +90,19 @@ impl Runner<'_> {
         self.self_drafter()?;
         let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
+        let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
+        let cut = self.cut_request(&clip.facts)?;
+        let run = Runner { request: cut.as_ref().unwrap_or(self.request), ..*self };
+        run.choose_and_read(cache, key, (started, stats))
+    }
+
+    /// From a decoded clip to the caption, with a drafter that is chosen first where the method leaves it open.
+    fn choose_and_read(
+        &self,
+        cache: &mut PrefixCache,
+        key: ContextKey,
+        (started, stats): (Instant, Stats),
+    ) -> Result<Option<FinishedRun>, Stop> {
         let mut chosen = None;
         if self.request.method.drafter == (Drafter::Auto {}) {
             let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;

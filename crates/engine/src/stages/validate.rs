@@ -4,6 +4,7 @@ use std::sync::PoisonError;
 
 use crate::{
     cache::{ClipKey, ContextKey, PrefixCache},
+    command::RunRequest,
     events::Stop,
     models::{memory_check::Work, sampling::clip_facts},
     stages::Runner,
@@ -80,16 +81,33 @@ impl Runner<'_> {
         let patches = processor.config().grid(size, plan.indices.len());
         let grid = processor.visual_grid(patches)?;
         let prompt = self.lay_out(&clip_facts(grid, plan))?;
-        let layout = Layout::new(&prompt, patches, grid, self.work(patches, grid, plan.indices.len()));
+        let work = self.work(prompt.ids.len(), patches, grid, plan.indices.len());
+        let layout = Layout::new(&prompt, patches, grid, work);
         self.make_room(cache, key, &layout.work)?;
         Ok(layout)
     }
 
-    /// What a run over such a clip adds to the loaded models.
-    pub(crate) fn work(&self, patches: Grid, grid: VisualGrid, frames: usize) -> Work {
+    /// What a run over such a clip adds to the loaded models, with a prompt of so many tokens.
+    pub(crate) fn work(&self, tokens: usize, patches: Grid, grid: VisualGrid, frames: usize) -> Work {
         let row = self.models.target.processor().config().row();
         let sample = VideoInputs::new(grid.len(), patches, row);
-        Work { sample, frames, new_tokens: self.request.max_new_tokens }
+        Work { sample, frames, new_tokens: self.new_tokens(tokens) }
+    }
+
+    /// How many tokens the caption may have after a prompt of so many.
+    fn new_tokens(&self, tokens: usize) -> usize {
+        let RunRequest { max_new_tokens, cut_to_window, .. } = *self.request;
+        let left = self.models.target.decoder().config().max_positions.saturating_sub(tokens);
+        if cut_to_window { max_new_tokens.min(left.max(1)) } else { max_new_tokens }
+    }
+
+    /// The request with the limit that the context window leaves after this clip's prompt, if it is to be cut to that.
+    pub(crate) fn cut_request(&self, clip: &ClipFacts) -> Result<Option<RunRequest>, Stop> {
+        if !self.request.cut_to_window {
+            return Ok(None);
+        }
+        let max_new_tokens = self.new_tokens(self.lay_out(clip)?.ids.len());
+        Ok(Some(RunRequest { max_new_tokens, ..self.request.clone() }))
     }
 
     /// The prompt for a clip. Fails if it is longer than the target's context window.
@@ -101,7 +119,7 @@ impl Runner<'_> {
 
     /// Check that a prompt of so many tokens, and the caption, fit the target's context window.
     pub(crate) fn check_length(&self, tokens: usize, visual: usize) -> Result<(), Failure> {
-        let (target, new_tokens) = (&self.models.target, self.request.max_new_tokens);
+        let (target, new_tokens) = (&self.models.target, self.new_tokens(tokens));
         let limit = target.decoder().config().max_positions;
         if tokens + new_tokens <= limit {
             return Ok(());
@@ -125,7 +143,8 @@ impl Runner<'_> {
         layout: &Layout,
     ) -> Result<(), Stop> {
         let Some(rates) = self.rates else { return Ok(()) };
-        let forecast = Forecast { request: self.request, models: self.models, cache, key, layout };
+        let request = RunRequest { max_new_tokens: layout.work.new_tokens, ..self.request.clone() };
+        let forecast = Forecast { request: &request, models: self.models, cache, key, layout };
         let estimate = forecast.estimate(&mut rates.lock().unwrap_or_else(PoisonError::into_inner));
         self.sender.send(EventKind::Estimate(estimate));
         if self.request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }

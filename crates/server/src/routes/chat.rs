@@ -40,8 +40,8 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
     let head = async {
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
-        let Asked { run, video, model, notes, stop, logprobs, stream, include_usage, events, display } =
-            asked;
+        let Asked { run, video, model, notes, logprobs, stream, include_usage, events, display } = asked;
+        let stop = run.stop.clone();
         let ticket = app.pool.submit(run, video)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
@@ -199,8 +199,6 @@ impl Session {
         }
         if self.answer.is_over() {
             self.end()?;
-        } else if self.answer.is_stopped() {
-            self.ticket.cancel();
         }
         Ok(Some((event, added)))
     }

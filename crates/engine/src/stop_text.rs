@@ -1,13 +1,15 @@
 //! Ends a text before the first of some stop texts, wherever its parts are cut.
 
 /// Text on its way to the reader. What may be the beginning of a stop text is held back.
-pub(super) struct StopText {
+#[derive(Debug)]
+pub struct StopText {
     stops: Vec<String>,
     held: String,
     found: bool,
 }
 
 impl StopText {
+    /// Texts of which none may be empty.
     pub fn new(stops: Vec<String>) -> Self {
         Self { stops, held: String::new(), found: false }
     }
