@@ -1,7 +1,10 @@
 //! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP. The first sets the [`Interrupt`] flag, the second ends the process at
-//! once.
+//! once, without its temporary files.
 
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::{
+    sync::atomic::{AtomicI32, Ordering},
+    time::Duration,
+};
 
 use rustix::{io::Errno, process::Signal as Kind};
 use tokio::{
@@ -10,13 +13,16 @@ use tokio::{
 };
 
 use crate::cli::{dirs::Dirs, end::End};
-use specreel_client::Client;
 pub use specreel_client::Interrupt;
+use specreel_client::{Client, scratch};
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
 
 /// File descriptors that a command needs beyond those already open: its files, the models' shards, signal handling.
 const DESCRIPTORS: usize = 32;
+
+/// How long removing temporary files may delay the end.
+const LAST: Duration = Duration::from_secs(1);
 
 /// The number of the first signal; 0 before. Signals belong to the process, so this is global.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -44,7 +50,9 @@ pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
             SIGNAL.store(signals.next().await, Ordering::SeqCst);
             asked.ask();
             cancel();
-            std::process::exit(128 + signals.next().await);
+            let code = 128 + signals.next().await;
+            scratch::remove_all(LAST);
+            std::process::exit(code);
         });
     };
     std::thread::Builder::new().name("interrupts".into()).spawn(listener).map_err(refused)?;

@@ -45,6 +45,7 @@ mod interrupt;
 pub mod present;
 mod prompts;
 mod remote;
+pub mod scratch;
 mod settings;
 mod transcript;
 mod user_file;

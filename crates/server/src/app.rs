@@ -8,6 +8,7 @@ use std::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    NAME,
     feed::Feed,
     metrics::Metrics,
     options::{Defaults, Options},
@@ -60,6 +61,13 @@ impl App {
             options,
             defaults,
         })
+    }
+
+    /// Whether a name means the loaded models: the target's own, the one under which it was given, and the one that always does.
+    pub fn is_model(&self, name: &str) -> bool {
+        let name = name.trim_end_matches('/');
+        let given = self.defaults.target.as_deref().map(|given| given.trim_end_matches('/'));
+        name == NAME || given == Some(name) || self.models.get().is_some_and(|ready| ready.target == name)
     }
 
     /// Wait until every answer was read to its end.

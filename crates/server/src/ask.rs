@@ -1,26 +1,18 @@
 //! From a chat request to a run.
 
 use crate::{
-    api::{ChatRequest, Content, Extension, InputVideo, Message, Part, Role, Stop},
+    api::{ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role},
     app::App,
     error::ApiError,
     options::Listener,
     videos::{Source, Video, Videos},
 };
-use serde_json::Value;
 use specreel_engine::{RunRequest, Turn};
-use specreel_model::grammar::Constraint;
-use specreel_record::Failure;
+use specreel_record::{Failure, ToolCalls};
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
-/// Most new tokens of a request.
-const MAX_NEW_TOKENS: u32 = 65_536;
-/// Most log-probabilities of a token.
-const MAX_LOGPROBS: u32 = 20;
-/// Most stop texts, and bytes of each.
-const MAX_STOPS: usize = 16;
-const LONGEST_STOP: usize = 1024;
+const LONE_RESULT: &str = "the result of a tool follows a message of the assistant with `tool_calls`";
 
 /// A validated request: its run, and how the answer is returned.
 pub struct Asked {
@@ -48,7 +40,6 @@ struct Conversation {
 
 /// Check a request, and find its video and what is said in it. Blocks while the listener is there.
 pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<Asked, ApiError> {
-    refuse_unsupported(&request)?;
     let model = model(app, request.model.as_deref())?;
     let extension = request.specreel.as_ref();
     let method = method(app, extension)?;
@@ -63,30 +54,11 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     });
     let (events, display) = (events?, display?);
     let logprobs = logprobs(&request)?;
-    let constraint = constraint(request.response_format.as_ref())?;
-    let stops = stops(request.stop)?;
     let base = &app.defaults.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
-    let named = if request.max_completion_tokens.is_some() { "max_completion_tokens" } else { "max_tokens" };
-    if let Some(limit) = limit.filter(|limit| !(1..=MAX_NEW_TOKENS).contains(limit)) {
-        return Err(invalid(named, format!("{limit} is out of range; expected 1 to {MAX_NEW_TOKENS}")));
-    }
     let mut text = base.text;
-    if let Some(temperature) = request.temperature {
-        if !(0.0..=100.0).contains(&temperature) {
-            return Err(invalid("temperature", format!("{temperature} is out of range; expected 0 to 100")));
-        }
-        text.temperature = temperature;
-    }
-    if let Some(top_p) = request.top_p {
-        if !(top_p > 0.0 && top_p <= 1.0) {
-            return Err(invalid(
-                "top_p",
-                format!("{top_p} is out of range; expected a number above 0, up to 1"),
-            ));
-        }
-        text.top_p = top_p;
-    }
+    text.temperature = request.temperature.unwrap_or(text.temperature);
+    text.top_p = request.top_p.unwrap_or(text.top_p);
     if let Some(seed) = request.seed {
         text.seed = seed.cast_unsigned();
     }
@@ -105,7 +77,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     let heard = app.speech.of(extension, &app.videos, &video, span, listener)?;
     let pixels = |own: fn(&Extension) -> Option<u32>| extension.and_then(own).map(|n| n as usize);
     let mut run = RunRequest {
-        constraint: constraint.or_else(|| base.constraint.clone()),
+        constraint: request.response_format.or_else(|| base.constraint.clone()),
         video: video.path.clone(),
         span,
         before: said.before,
@@ -117,14 +89,18 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         sampling,
         max_pixels: pixels(|own| own.max_pixels).or(base.max_pixels),
         max_visual_tokens: pixels(|own| own.max_visual_tokens).or(base.max_visual_tokens),
-        max_new_tokens: limit.map_or(base.max_new_tokens, |limit| limit as usize),
+        max_new_tokens: match limit {
+            None => base.max_new_tokens,
+            Some(Limit::Tokens(tokens)) => tokens,
+            Some(Limit::Window) => MAX_NEW_TOKENS,
+        },
+        cut_to_window: limit == Some(Limit::Window),
         text,
-        stop: stops,
+        stop: request.stop,
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
-    let unused = "the tools in the request are not used: no model here can call them";
-    let mut notes: Vec<String> = is_filled(&request.tools).then(|| unused.to_owned()).into_iter().collect();
+    let mut notes = request.notes;
     if let Some(heard) = heard {
         heard.precede(&mut run);
         notes.extend(heard.notes(f64::INFINITY));
@@ -137,71 +113,12 @@ fn invalid(param: &str, message: impl Into<String>) -> ApiError {
     ApiError::invalid(param, "invalid_value", format!("{param}: {}", message.into()))
 }
 
-fn is_filled(value: &Option<Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(all)) => !all.is_empty(),
-        Some(Value::Object(all)) => !all.is_empty(),
-        Some(_) => true,
-    }
-}
-
-/// Refuse what would change the answer, and is not there.
-fn refuse_unsupported(request: &ChatRequest) -> Result<(), ApiError> {
-    let unsupported = |param: &str, message: &str| {
-        Err(ApiError::invalid(param, "unsupported_value", format!("{param}: {message}")))
-    };
-    if request.n.is_some_and(|n| n != 1) {
-        return unsupported("n", "only 1 answer per request; send several requests");
-    }
-    for (param, value) in [("functions", &request.functions), ("logit_bias", &request.logit_bias)] {
-        if is_filled(value) {
-            return unsupported(param, "not supported; leave it out");
-        }
-    }
-    // Without a demand, an answer that calls no tool is a right one: some clients offer theirs with every question.
-    let is_demand = |choice: &Value| !choice.is_null() && choice != "none" && choice != "auto";
-    if request.tool_choice.as_ref().is_some_and(is_demand) {
-        return unsupported("tool_choice", "tools are not supported; expected `none` or `auto`");
-    }
-    for (param, value) in
-        [("frequency_penalty", request.frequency_penalty), ("presence_penalty", request.presence_penalty)]
-    {
-        if value.is_some_and(|value| value != 0.0) {
-            return unsupported(param, "penalties are not supported; leave it out, or set it to 0");
-        }
-    }
-    if request.modalities.iter().flatten().any(|modality| modality != "text") {
-        return unsupported("modalities", "answers are text; expected [\"text\"]");
-    }
-    Ok(())
-}
-
-/// What the answer has to be; `None` for any text.
-fn constraint(format: Option<&Value>) -> Result<Option<Constraint>, ApiError> {
-    let Some(format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
-    let constraint = match format.get("type").and_then(Value::as_str) {
-        Some("text") => return Ok(None),
-        Some("json_object") => Constraint::JsonObject,
-        Some("json_schema") => {
-            let schema = format.pointer("/json_schema/schema").filter(|schema| schema.is_object());
-            let missing = || invalid("response_format.json_schema.schema", "expected a JSON schema");
-            Constraint::JsonSchema { schema: schema.ok_or_else(missing)?.clone() }
-        }
-        _ => {
-            return Err(invalid("response_format.type", "expected `text`, `json_object` or `json_schema`"));
-        }
-    };
-    constraint.check().map_err(|error| invalid("response_format.json_schema.schema", error.to_string()))?;
-    Ok(Some(constraint))
-}
-
 /// The name under which the request knows the models.
 fn model(app: &App, named: Option<&str>) -> Result<String, ApiError> {
     let Some(ready) = app.models.get() else { return Ok(crate::NAME.to_owned()) };
     match named {
-        None | Some(crate::NAME) => Ok(ready.target.clone()),
-        Some(named) if named == ready.target => Ok(ready.target.clone()),
+        None => Ok(ready.target.clone()),
+        Some(named) if app.is_model(named) => Ok(ready.target.clone()),
         Some(other) => {
             let other: String = other.chars().take(100).collect();
             let message = format!(
@@ -247,26 +164,10 @@ fn method(app: &App, extension: Option<&Extension>) -> Result<Method, ApiError> 
 
 fn logprobs(request: &ChatRequest) -> Result<Option<usize>, ApiError> {
     match (request.logprobs.unwrap_or(false), request.top_logprobs) {
-        (_, Some(count)) if count > MAX_LOGPROBS => {
-            Err(invalid("top_logprobs", format!("{count} is out of range; expected 0 to {MAX_LOGPROBS}")))
-        }
         (false, Some(1..)) => Err(invalid("top_logprobs", "needs \"logprobs\": true")),
         (true, count) => Ok(Some(count.unwrap_or(0) as usize)),
         (false, _) => Ok(None),
     }
-}
-
-fn stops(stop: Option<Stop>) -> Result<Vec<String>, ApiError> {
-    let stops = match stop {
-        None => Vec::new(),
-        Some(Stop::One(stop)) => vec![stop],
-        Some(Stop::Several(stops)) => stops,
-    };
-    if stops.len() > MAX_STOPS || stops.iter().any(|stop| stop.is_empty() || stop.len() > LONGEST_STOP) {
-        let message = format!("expected up to {MAX_STOPS} texts of 1 to {LONGEST_STOP} bytes");
-        return Err(invalid("stop", message));
-    }
-    Ok(stops)
 }
 
 fn sampling(base: Sampling, extension: Option<&Extension>) -> Result<Sampling, ApiError> {
@@ -283,22 +184,39 @@ fn sampling(base: Sampling, extension: Option<&Extension>) -> Result<Sampling, A
     Ok(sampling)
 }
 
-/// Read the messages: system messages, then questions and answers in turn. The video is in the first question; later messages may
-/// repeat it.
+/// A question that has no answer yet, and the calls of tools since.
+#[derive(Default)]
+struct Open {
+    prompt: String,
+    calls: Vec<ToolCalls>,
+}
+
+impl Open {
+    fn answered(self, answer: String, default_prompt: &str) -> Turn {
+        let Self { prompt, calls } = self;
+        let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt };
+        Turn { prompt, calls, answer }
+    }
+}
+
+/// Read the messages: system messages, then questions and answers in turn, with calls of tools in between. The video is in the
+/// first question; later messages may repeat it.
 fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversation, ApiError> {
     let (mut system, mut turns) = (Vec::new(), Vec::<Turn>::new());
     let mut video: Option<(Source, String)> = None;
-    let mut open = None;
+    let mut open: Option<Open> = None;
     let count = messages.len();
-    for (i, Message { role, content }) in messages.into_iter().enumerate() {
+    for (i, Message { role, content, tool_calls }) in messages.into_iter().enumerate() {
         let at = format!("messages[{i}]");
+        let refuse = |message: &str| Err(invalid(&format!("{at}.role"), message));
         let (text, media) = read(content, &at)?;
         if let Some((_, place)) = media.first().filter(|_| role != Role::User) {
             return Err(invalid(place, "videos belong to messages of the user"));
         }
+        let is_first = turns.is_empty() && open.as_ref().is_none_or(|open| open.calls.is_empty());
         for (source, place) in media {
             match &video {
-                None if !turns.is_empty() => {
+                None if !is_first => {
                     return Err(invalid(&place, "the video comes with the first question; move it there"));
                 }
                 None => video = Some((source, place)),
@@ -316,24 +234,43 @@ fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversa
         }
         match (role, open.take()) {
             (Role::System | Role::Developer, None) if turns.is_empty() => system.push(text),
-            (Role::System | Role::Developer, _) => {
-                return Err(invalid(&format!("{at}.role"), "system messages come first"));
-            }
-            (Role::User, None) => open = Some(text),
+            (Role::System | Role::Developer, _) => return refuse("system messages come first"),
+            (Role::User, None) => open = Some(Open { prompt: text, calls: Vec::new() }),
             // Some clients send the video and the question as two messages.
-            (Role::User, Some(before)) => open = Some(join(before, &text)),
-            (Role::Assistant, Some(prompt)) => {
-                let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt };
-                turns.push(Turn { prompt, answer: text, ..Turn::default() });
+            (Role::User, Some(before)) if before.calls.is_empty() => {
+                open = Some(Open { prompt: join(before.prompt, &text), ..before });
             }
-            (Role::Assistant, None) => {
-                return Err(invalid(&format!("{at}.role"), "an answer follows a question of the user"));
+            (Role::User, Some(before)) => {
+                turns.push(before.answered(String::new(), default_prompt));
+                open = Some(Open { prompt: text, calls: Vec::new() });
             }
+            (Role::Assistant, Some(before)) if tool_calls.is_empty() => {
+                turns.push(before.answered(text, default_prompt));
+            }
+            (Role::Assistant, Some(mut before)) => {
+                before.calls.push(ToolCalls { text, calls: tool_calls, results: Vec::new() });
+                open = Some(before);
+            }
+            (Role::Assistant, None) => return refuse("an answer follows a question of the user"),
+            (Role::Tool, Some(mut before)) => match before.calls.last_mut() {
+                Some(calls) => {
+                    calls.results.push(text);
+                    open = Some(before);
+                }
+                None => return refuse(LONE_RESULT),
+            },
+            (Role::Tool, None) => return refuse(LONE_RESULT),
         }
     }
-    let Some(prompt) = open else {
-        let at = if count == 0 { "messages".to_owned() } else { format!("messages[{}].role", count - 1) };
-        return Err(invalid(&at, "the last message is a question of the user"));
+    let last = if count == 0 { "messages".to_owned() } else { format!("messages[{}].role", count - 1) };
+    let prompt = match open {
+        Some(Open { prompt, calls }) if calls.is_empty() => prompt,
+        Some(_) => {
+            let message = "the last message is a question of the user; no model here answers to calls of tools: write what they \
+                 returned into a question";
+            return Err(invalid(&last, message));
+        }
+        None => return Err(invalid(&last, "the last message is a question of the user")),
     };
     let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt.trim().to_owned() };
     let Some((video, at)) = video else {

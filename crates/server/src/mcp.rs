@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Defaults, Listener, Load, NAME, Options,
     answer::Answer,
-    api::{ChatRequest, Content, Extension, MediaUrl, Message, Part, Role},
+    api::{ChatRequest, Content, Extension, Limit, MediaUrl, Message, Part, Role},
     app::{App, SharedApp},
     ask::{self, Asked},
     error::ApiError,
@@ -341,8 +341,12 @@ fn said(transcript: Option<String>, transcribe: Option<bool>) -> Extension {
 fn chat(path: String, prompt: String, max_new_tokens: Option<u32>, extension: Extension) -> ChatRequest {
     let parts = vec![Part::VideoUrl { video_url: MediaUrl { url: path } }, Part::Text { text: prompt }];
     ChatRequest {
-        messages: vec![Message { role: Role::User, content: Some(Content::Parts(parts)) }],
-        max_completion_tokens: max_new_tokens,
+        messages: vec![Message {
+            role: Role::User,
+            content: Some(Content::Parts(parts)),
+            tool_calls: Vec::new(),
+        }],
+        max_completion_tokens: max_new_tokens.map(|tokens| Limit::Tokens(tokens as usize)),
         specreel: Some(extension),
         ..ChatRequest::default()
     }

@@ -86,6 +86,8 @@ pub struct Defaults {
     pub request: RunRequest,
     /// The methods that requests may name.
     pub methods: Vec<Method>,
+    /// The name under which the target was given: an id, a directory or a file. Requests may use it, but are not told of it.
+    pub target: Option<String>,
     /// The context window of the target in tokens, if it is known.
     pub context_window: Option<usize>,
     /// Where the embedded clips are unpacked.

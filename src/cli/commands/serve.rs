@@ -68,6 +68,7 @@ pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Resu
     resolve::suggest_drafter(&served.models, config, false);
     resolve::tell_unused(run, &[&served.request.method], false);
     let defaults = Defaults {
+        target: served.target,
         context_window: memory_check::context_window(&served.models),
         request: served.request,
         methods: served.methods,

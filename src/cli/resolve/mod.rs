@@ -203,6 +203,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
 /// What a server starts with.
 pub struct Served {
     pub models: ModelSpec,
+    /// The name under which the target was given.
+    pub target: Option<String>,
     /// What requests do not say themselves; it has no video.
     pub request: RunRequest,
     pub methods: Vec<Method>,
@@ -215,7 +217,8 @@ pub fn served(args: &RunArgs, config: &Config) -> Result<Served, Failure> {
     let models = models(&settings, args.rope)?;
     let request = request(PathBuf::new(), args, &settings, &models)?;
     let (methods, problems) = methods(Dirs::find().as_ref(), &request.method);
-    Ok(Served { models, request, methods, problems })
+    let target = settings.target.value.as_ref().map(|target| target.display().to_string());
+    Ok(Served { models, target, request, methods, problems })
 }
 
 /// All methods by name: the built-in ones, replaced by the user's and by the chosen one; and files that cannot be used.

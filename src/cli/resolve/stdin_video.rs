@@ -1,7 +1,7 @@
 //! A video that is piped in (`-`). FFmpeg has to seek in it, so it is written to a temporary file first.
 //!
 //! Where the system names open files (`/proc/self/fd`), the file has no other name, and disappears with the program however that
-//! ends. Elsewhere it is removed at the end of the program.
+//! ends. Elsewhere it is removed at the end of the program, or by the next one if this one is killed.
 
 use std::{
     fs::File,
@@ -11,6 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
+use specreel_client::scratch::Scratch;
 use specreel_record::{Event, EventKind, Failure, Started};
 
 /// Largest video in bytes: more is not expected on a pipe, and would fill the disk unnoticed.
@@ -25,7 +26,8 @@ struct Spooled {
     path: PathBuf,
     /// Without another name the file lives as long as this.
     _open: File,
-    remove: bool,
+    /// The directory of its name, if it has one.
+    dir: Option<Scratch>,
 }
 
 /// True for the argument that stands for stdin.
@@ -41,7 +43,7 @@ pub fn read() -> Result<PathBuf, Failure> {
     if stdin.is_terminal() {
         return Err(missing("no video on stdin: it is a terminal"));
     }
-    let spooled = spool(&mut stdin.lock(), MOST)?;
+    let spooled = spool(&mut stdin.lock(), MOST, Path::new("/proc/self/fd").is_dir())?;
     Ok(SPOOLED.get_or_init(|| spooled).path.clone())
 }
 
@@ -55,34 +57,25 @@ fn missing(error: &str) -> Failure {
     Failure::usage(error, hint)
 }
 
-/// Copy at most so many bytes to a temporary file.
-fn spool(stdin: &mut dyn Read, most: u64) -> Result<Spooled, Failure> {
+/// Copy at most so many bytes to a temporary file, without a name where the system names open files.
+fn spool(stdin: &mut dyn Read, most: u64, names_open_files: bool) -> Result<Spooled, Failure> {
     let unwritable = |e: io::Error| {
         Failure::internal(
             format!("cannot write the video on stdin to a temporary file: {e}"),
             format!("check the free space in {}, or set TMPDIR", std::env::temp_dir().display()),
         )
     };
-    let (mut open, path, remove) = match Path::new("/proc/self/fd").is_dir() {
-        true => {
-            let file = tempfile::tempfile().map_err(unwritable)?;
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            (file, path.into(), false)
-        }
-        false => {
-            let (file, path) = tempfile::NamedTempFile::new().map_err(unwritable)?.into_parts();
-            let path = path.keep().map_err(|e| unwritable(e.error))?;
-            (file, path, true)
-        }
+    let (mut open, path, dir) = if names_open_files {
+        let file = tempfile::tempfile().map_err(unwritable)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        (file, path.into(), None)
+    } else {
+        let dir = Scratch::new("stdin").map_err(unwritable)?;
+        let path = dir.path().join("video");
+        (File::create_new(&path).map_err(unwritable)?, path, Some(dir))
     };
-    let written = copy(stdin, &mut open, most, &unwritable);
-    // Not a video: there is nothing to keep.
-    written.inspect_err(|_| {
-        if remove {
-            let _ = std::fs::remove_file(&path);
-        }
-    })?;
-    Ok(Spooled { path, _open: open, remove })
+    copy(stdin, &mut open, most, &unwritable)?;
+    Ok(Spooled { path, _open: open, dir })
 }
 
 fn copy(
@@ -119,8 +112,8 @@ fn copy(
 }
 
 pub fn remove() {
-    if let Some(spooled) = SPOOLED.get().filter(|spooled| spooled.remove) {
-        let _ = std::fs::remove_file(&spooled.path);
+    if let Some(dir) = SPOOLED.get().and_then(|spooled| spooled.dir.as_ref()) {
+        let _ = dir.remove();
     }
 }
 
@@ -149,11 +142,17 @@ mod tests {
 
     #[test]
     fn a_pipe_becomes_a_file_and_is_bounded() {
-        let spooled = spool(&mut &b"a video"[..], 7).unwrap();
-        assert_eq!(std::fs::read(&spooled.path).unwrap(), b"a video");
-        for (bytes, part) in [(&b"a video!"[..], "larger than"), (b"", "it is empty")] {
-            let failure = spool(&mut &*bytes, 7).err().unwrap();
-            assert!(failure.error.contains(part), "{failure:?}");
+        for names_open_files in [true, false] {
+            let spool = |mut bytes: &[u8]| spool(&mut bytes, 7, names_open_files);
+            let spooled = spool(b"a video").unwrap();
+            assert_eq!(std::fs::read(&spooled.path).unwrap(), b"a video");
+            for (bytes, part) in [(&b"a video!"[..], "larger than"), (b"", "it is empty")] {
+                let failure = spool(bytes).err().unwrap();
+                assert!(failure.error.contains(part), "{failure:?}");
+            }
+            let path = spooled.path.clone();
+            drop(spooled);
+            assert!(names_open_files || !path.parent().unwrap().exists());
         }
     }
 }

@@ -3,6 +3,7 @@
 mod fuzz;
 mod mcp;
 mod server;
+mod stops;
 mod webui;
 
 use std::{fs, io::BufRead, path::Path};
@@ -127,6 +128,7 @@ fn an_answer_is_the_caption_however_it_is_sent() {
 
     page(&server, text);
     refusals(&server);
+    leniency(&server);
 
     // What it says of itself.
     assert_eq!(server.get("/v1/models").1["data"][0]["id"], "demo-target");
@@ -134,12 +136,12 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(server.get("/openapi.json").1["openapi"], "3.0.3");
     let metrics = server.text("/metrics");
     for line in [
-        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 11",
-        "specreel_runs_total{end=\"length\"} 1",
+        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 15",
+        "specreel_runs_total{end=\"length\"} 2",
         "specreel_queue_length 0",
         "specreel_verdicts_total{verdict=\"exact\"}",
         "process_resident_memory_bytes",
-        "specreel_decode_seconds_bucket{le=\"+Inf\"} 11",
+        "specreel_decode_seconds_bucket{le=\"+Inf\"} 15",
     ] {
         assert!(metrics.contains(line), "no {line} in\n{metrics}");
     }
@@ -219,7 +221,8 @@ fn refusals(server: &Server) {
         (with(json!({"top_p": 0})), 400, "top_p", "above 0"),
         (with(json!({"stop": [""]})), 400, "stop", "1 to"),
         (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
-        (with(json!({"temperature": "hot"})), 400, "temperature", "invalid type"),
+        (with(json!({"temperature": "hot"})), 400, "temperature", "got \"hot\""),
+        (with(json!({"min_tokens": 5})), 400, "min_tokens", "not supported"),
         (with(json!({"functions": [{}]})), 400, "functions", "not supported"),
         (with(json!({"tools": [{}], "tool_choice": "required"})), 400, "tool_choice", "`auto`"),
         (with(json!({"response_format": {"type": "xml"}})), 400, "response_format.type", "json_schema"),
@@ -227,7 +230,7 @@ fn refusals(server: &Server) {
             with(json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}})),
             400,
             "response_format.json_schema.schema",
-            "expected a JSON schema",
+            "a JSON schema",
         ),
         (
             with(
@@ -300,6 +303,35 @@ fn refusals(server: &Server) {
     assert_eq!(server.send("/v1/files", "application/json", b"{}").0, 400);
 }
 
+/// What clients of other servers send.
+fn leniency(server: &Server) {
+    let ok = |more: Value| server.ok("/v1/chat/completions", &ask(&more, "demo"));
+    let unlimited = ok(json!({"max_tokens": -1, "temperature": 0}));
+    assert_eq!(unlimited["choices"][0]["finish_reason"], "stop");
+    for off in [json!({"max_tokens": null}), json!({"max_completion_tokens": -1, "top_k": 0, "repetition_penalty": 1.0})] {
+        let answer = ok(off);
+        assert_eq!(answer["choices"], unlimited["choices"]);
+        assert!(answer["specreel"]["notes"].is_null() || !answer["specreel"]["notes"].to_string().contains("no effect"));
+    }
+    let noted = ok(json!({"repetition_penalty": 1.1, "frobnicate": true, "max_tokens": 2}));
+    let notes = noted["specreel"]["notes"].to_string();
+    for words in ["`repetition_penalty` has no effect", "`frobnicate` has no effect: unknown field"] {
+        assert!(notes.contains(words), "{notes}");
+    }
+    // Histories of clients that use tools, for a model whose template has none.
+    let call = json!({"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}});
+    let body = json!({"max_tokens": 2, "messages": [
+        {"role": "user", "content": content(&["demo"])},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "12:30"},
+        {"role": "assistant", "content": "A circle."},
+        {"role": "user", "content": "Sure?"},
+    ]});
+    let (status, answer) = server.post("/v1/chat/completions", &body);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(status == 400 && message.contains("has no form for calls of tools; leave calls"), "{answer}");
+}
+
 fn base64(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)
@@ -357,4 +389,62 @@ fn a_key_a_bounded_queue_and_an_orderly_end() {
     let left = fs::read_dir(server.program.home()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("serve")).collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// The temporary directories of servers.
+fn stored(program: &Program) -> Vec<std::path::PathBuf> {
+    let all = fs::read_dir(program.home()).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("specreel-serve-")).collect()
+}
+
+#[test]
+fn no_video_outlives_its_server_and_the_next_start() {
+    let clip = fs::read(&specreel_demo::demo(None).unwrap().clips[0].path).unwrap();
+    let living = Server::start(Program::new(), &[]);
+    living.upload(&clip);
+    let kept = stored(&living.program);
+    assert_eq!(kept.len(), 1);
+
+    // One that is killed leaves its videos, which the next one removes; never those of one that lives.
+    let killed = living.beside(&[]);
+    killed.upload(&clip);
+    assert_eq!(stored(&living.program).len(), 2);
+    killed.end("-KILL");
+    assert_eq!(stored(&living.program).len(), 2);
+    let next = living.beside(&[]);
+    next.upload(&clip);
+    let now = stored(&living.program);
+    assert!(now.len() == 2 && now.contains(&kept[0]), "{now:?}");
+
+    // A second signal ends a server at once, and leaves nothing either.
+    let mut running = next.open(&long(2000)).lines();
+    assert!(running.next().is_some());
+    send(&next.child(), "-TERM");
+    while next.get("/health").0 == 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(next.end("-TERM"), Some(143));
+    assert_eq!(stored(&living.program), kept);
+    assert_eq!(living.get("/v1/files").1["data"].as_array().unwrap().len(), 1);
+    assert_eq!(living.end("-INT"), Some(0));
+    assert_eq!(stored(&living.program), [""; 0].map(std::path::PathBuf::from));
+}
+
+#[test]
+fn the_name_under_which_a_model_was_given_is_accepted() {
+    let program = Program::new();
+    let target = specreel_demo::demo(None).unwrap().target;
+    // As an id of the Hub, which is a path with a slash.
+    fs::create_dir(program.home().join("org")).unwrap();
+    std::os::unix::fs::symlink(&target, program.home().join("org/some-model")).unwrap();
+    let server = Server::start(program, &["--target", "org/some-model", "--max-new-tokens", "2"]);
+    let listed = server.get("/v1/models").1["data"][0]["id"].as_str().unwrap().to_owned();
+    for name in ["org/some-model", "org/some-model/", &listed, "specreel"] {
+        let (status, answer) = server.post("/v1/chat/completions", &ask(&json!({"model": name}), "demo"));
+        assert_eq!((status, &answer["model"]), (200, &json!(listed)), "{name}: {answer}");
+    }
+    assert_eq!(server.get("/v1/models/org/some-model").1["id"], "org/some-model");
+    assert_eq!(server.get("/v1/models/some/other").0, 404);
+    assert_eq!(server.post("/v1/chat/completions", &ask(&json!({"model": "org/other"}), "demo")).0, 404);
+    assert_eq!(server.end("-INT"), Some(0));
 }

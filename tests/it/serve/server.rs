@@ -60,6 +60,15 @@ fn read(response: Response<Body>) -> (u16, Value) {
 impl Server {
     /// Start a server on a free port, and wait until its models are loaded.
     pub fn start(program: Program, args: &[&str]) -> Self {
+        Self::start_in(Rc::new(program), args)
+    }
+
+    /// Another server in the same home directory.
+    pub fn beside(&self, args: &[&str]) -> Self {
+        Self::start_in(self.program.clone(), args)
+    }
+
+    fn start_in(program: Rc<Program>, args: &[&str]) -> Self {
         let mut child = program.spawn(&[&["serve", "--port", "0"], args].concat());
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -69,7 +78,7 @@ impl Server {
             panic!("{stderr}");
         }
         let agent = Agent::config_builder().http_status_as_error(false).build().new_agent();
-        let (program, child) = (Rc::new(program), Rc::new(RefCell::new(child)));
+        let child = Rc::new(RefCell::new(child));
         Self { program, child, url: line.trim().to_owned(), key: String::new(), agent }
     }
 

@@ -1,8 +1,9 @@
 use super::*;
-use crate::api::parse;
+use crate::api;
+use specreel_record::ToolCall;
 
 fn said(messages: &str) -> Result<Conversation, ApiError> {
-    let request: ChatRequest = parse(format!(r#"{{"messages": {messages}}}"#).as_bytes())?;
+    let request = api::read(format!(r#"{{"messages": {messages}}}"#).as_bytes(), 0.0)?;
     conversation(request.messages, "Describe it.")
 }
 
@@ -77,7 +78,7 @@ fn what_is_wrong_with_messages_is_named() {
             "messages[0].content[0].input_video",
         ),
         (format!("[{}]", user(r#"[{"type": "audio"}]"#)), "messages[0].content[0].type"),
-        (format!("[{}]", user(r#"[{"type": "text"}]"#)), "messages[0].content[0]"),
+        (format!("[{}]", user(r#"[{"type": "text"}]"#)), "messages[0].content[0].text"),
         (format!("[{}]", user("7")), "messages[0].content"),
         ("[{\"role\": \"tool\"}]".to_owned(), "messages[0].role"),
         ("7".to_owned(), "messages"),
@@ -89,5 +90,62 @@ fn what_is_wrong_with_messages_is_named() {
             "{messages}: {error:?}"
         );
         assert!(!error.message.is_empty());
+    }
+}
+
+const CALL: &str = r#"{"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function",
+    "function": {"name": "now", "arguments": "{\"zone\": \"UTC\"}"}}]}"#;
+const RESULT: &str =
+    r#"{"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "12:30"}]}"#;
+
+#[test]
+fn calls_of_tools_belong_to_the_turn_in_which_they_were_made() {
+    let first = format!(r#"{{"role": "user", "content": [{VIDEO}, {{"type": "text", "text": "When?"}}]}}"#);
+    let answer = r#"{"role": "assistant", "content": "At noon."}"#;
+    let next = r#"{"role": "user", "content": "Sure?"}"#;
+    let arguments = serde_json::json!({"zone": "UTC"}).as_object().unwrap().clone();
+    let called = ToolCalls {
+        text: String::new(),
+        calls: vec![ToolCall { name: "now".into(), arguments }],
+        results: vec!["12:30".into()],
+    };
+    let turn =
+        |calls: Vec<ToolCalls>, answer: &str| Turn { prompt: "When?".into(), calls, answer: answer.into() };
+    for (messages, expected) in [
+        (format!("[{first}, {CALL}, {RESULT}, {answer}, {next}]"), turn(vec![called.clone()], "At noon.")),
+        (
+            format!("[{first}, {CALL}, {RESULT}, {CALL}, {RESULT}, {answer}, {next}]"),
+            turn(vec![called.clone(), called.clone()], "At noon."),
+        ),
+        // The user goes on without an answer.
+        (format!("[{first}, {CALL}, {RESULT}, {next}]"), turn(vec![called.clone()], "")),
+    ] {
+        let said = said(&messages).unwrap();
+        assert_eq!((said.before, &*said.prompt), (vec![expected], "Sure?"), "{messages}");
+    }
+    for (messages, param, words) in [
+        (
+            format!("[{first}, {RESULT}]"),
+            "messages[1].role",
+            "follows a message of the assistant with `tool_calls`",
+        ),
+        (format!("[{RESULT}]"), "messages[0].role", "follows a message of the assistant with `tool_calls`"),
+        (format!("[{first}, {answer}, {RESULT}]"), "messages[2].role", "`tool_calls`"),
+        (format!("[{first}, {CALL}]"), "messages[1].role", "write what they returned into a question"),
+        (
+            format!("[{first}, {CALL}, {RESULT}]"),
+            "messages[2].role",
+            "write what they returned into a question",
+        ),
+        (format!("[{CALL}]"), "messages[0].role", "an answer follows a question"),
+        (
+            format!(r#"[{{"role": "user", "content": "When?"}}, {CALL}, {RESULT}, {first}]"#),
+            "messages[3].content[0].video_url",
+            "the video comes with the first question",
+        ),
+    ] {
+        let error = said(&messages).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some(param), "{messages}: {error:?}");
+        assert!(error.message.contains(words), "{}", error.message);
     }
 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::sse::{self, data, named};
 use crate::{
     answer::{Added, Answer},
-    api::{self, Chat, ChatRequest, Choice, Chunk, ChunkChoice, Delta, Logprobs, MessageOut, Report},
+    api::{self, Chat, Choice, Chunk, ChunkChoice, Delta, Logprobs, MessageOut, Report},
     app::{App, BODY_UNIT, SharedApp, now},
     ask::{self, Asked},
     error::ApiError,
@@ -100,16 +100,16 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     // Dropped with the request: when the client is gone, or it took too long.
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
-    let read = tokio::task::spawn_blocking(move || {
-        let request: ChatRequest = api::parse(&body)?;
+    super::blocking(move || {
+        let request = api::read(&body, app.defaults.request.text.temperature)?;
         // The request has its own copy of what it needs.
         drop(body);
         let gone = || gone.is_cancelled() || app.pool.is_closed();
         let asked = ask::ask(&app, request, &Listener { gone: &gone, heard: &|_, _| {} });
         drop(permit);
         asked
-    });
-    read.await.map_err(|error| ApiError::internal(format!("internal error: {error}")))?
+    })
+    .await
 }
 
 /// The body of a request, and the memory that it takes of what bodies may take together.

@@ -2,9 +2,16 @@
 
 use axum::{
     Json,
-    extract::{FromRequest, Multipart, Path, Request, State, multipart::MultipartError},
+    body::Bytes,
+    extract::{
+        FromRequest, Multipart, Path, Request, State,
+        multipart::{Field, MultipartError},
+    },
     http::StatusCode,
 };
+use tokio::sync::mpsc;
+
+use super::blocking;
 
 use crate::{
     api::{FileDeleted, FileList, FileObject},
@@ -15,6 +22,8 @@ use crate::{
 
 /// Longest file name that is kept, in characters.
 const LONGEST_NAME: usize = 255;
+/// Parts of a file that may wait for the disk.
+const CHUNKS: usize = 8;
 /// Longest other field, in bytes.
 const LONGEST_FIELD: usize = 1024;
 
@@ -31,7 +40,8 @@ pub async fn delete(
     State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Json<FileDeleted>, ApiError> {
-    app.videos.store.delete(&id)?;
+    let deleted = id.clone();
+    blocking(move || app.videos.store.delete(&deleted)).await?;
     Ok(Json(FileDeleted { id, object: "file", deleted: true }))
 }
 
@@ -44,7 +54,32 @@ pub async fn upload(State(app): State<SharedApp>, request: Request) -> Result<Js
             ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
         })??,
     };
-    Ok(Json(object(app.videos.store.keep(incoming, name, purpose)?)))
+    Ok(Json(object(blocking(move || app.videos.store.keep(incoming, name, purpose)).await?)))
+}
+
+/// Write a file as it comes in.
+async fn write(app: &SharedApp, field: &mut Field<'_>) -> Result<Incoming, ApiError> {
+    let (chunks, mut received) = mpsc::channel::<Bytes>(CHUNKS);
+    let app = app.clone();
+    let written = blocking(move || {
+        let mut incoming = app.videos.store.incoming()?;
+        while let Some(chunk) = received.blocking_recv() {
+            incoming.write(&chunk)?;
+        }
+        Ok(incoming)
+    });
+    let read = async {
+        while let Some(chunk) = field.chunk().await.map_err(broken)? {
+            // A writer that has failed says why itself.
+            if chunks.send(chunk).await.is_err() {
+                break;
+            }
+        }
+        drop(chunks);
+        Ok(())
+    };
+    let (incoming, ()) = tokio::try_join!(written, read)?;
+    Ok(incoming)
 }
 
 /// The file of an upload, its name and its purpose. What was received of an upload that ends early is removed.
@@ -62,10 +97,7 @@ async fn receive(app: &SharedApp, request: Request) -> Result<(Incoming, String,
             Some("file") if file.is_none() => {
                 let name =
                     field.file_name().unwrap_or("video").chars().take(LONGEST_NAME).collect::<String>();
-                let mut incoming = app.videos.store.incoming()?;
-                while let Some(chunk) = field.chunk().await.map_err(broken)? {
-                    incoming.write(&chunk)?;
-                }
+                let incoming = write(app, &mut field).await?;
                 if incoming.bytes() == 0 {
                     return Err(ApiError::invalid("file", "empty_file", "file: the file is empty"));
                 }
@@ -80,6 +112,15 @@ async fn receive(app: &SharedApp, request: Request) -> Result<(Incoming, String,
                     }
                 }
                 purpose = String::from_utf8_lossy(&text).into_owned();
+            }
+            Some("file") => {
+                return Err(ApiError::invalid("file", "invalid_value", "file: one file per request"));
+            }
+            // `expires_after[anchor]` and `expires_after[seconds]`.
+            Some(name) if name.starts_with("expires_after") => {
+                let message =
+                    "expires_after: not supported; leave it out, and delete the file (DELETE /v1/files/ID)";
+                return Err(ApiError::invalid("expires_after", "unsupported_value", message));
             }
             // Skipped by the next field.
             _ => {}

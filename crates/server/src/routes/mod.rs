@@ -33,7 +33,8 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .route("/", get(page::page))
         .route("/v1/chat/completions", post(chat::chat))
         .route("/v1/models", get(models::list))
-        .route("/v1/models/{id}", get(models::get))
+        // An id of the Hub has a slash in it.
+        .route("/v1/models/{*id}", get(models::get))
         .route("/v1/files", get(files::list).post(files::upload))
         .route("/v1/files/{id}", get(files::get).delete(files::delete))
         .route("/events", get(events::follow))
@@ -55,6 +56,14 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .layer(from_fn_with_state(app.clone(), guard::count)))
 }
 
+/// Run what blocks beside the threads that answer connections. It goes on, without a result, if nobody waits for that any more.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| ApiError::internal(format!("internal error: {error}")))?
+}
+
 async fn unknown(uri: axum::http::Uri) -> ApiError {
     let path: String = uri.path().chars().take(100).collect();
     let message = format!("no route {path}; GET /openapi.json lists all of them");
@@ -65,6 +74,9 @@ async fn not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> ApiErr
     let message = format!("{} does not take {method}; GET /openapi.json lists what it takes", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }
+
+#[cfg(test)]
+mod tests;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature of the layer")]
 fn panicked(panic: Box<dyn Any + Send>) -> Response {

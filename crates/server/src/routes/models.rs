@@ -17,7 +17,11 @@ use crate::{
 fn models(app: &App) -> Vec<ModelObject> {
     let target = app.models.get().map(|ready| ready.target.clone());
     let names = target.into_iter().chain([NAME.to_owned()]);
-    names.map(|id| ModelObject { id, object: "model", created: app.created, owned_by: NAME }).collect()
+    names.map(|id| model(app, id)).collect()
+}
+
+fn model(app: &App, id: String) -> ModelObject {
+    ModelObject { id, object: "model", created: app.created, owned_by: NAME }
 }
 
 pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
@@ -28,8 +32,9 @@ pub async fn get(
     State(app): State<SharedApp>,
     Path(id): Path<String>,
 ) -> Result<Json<ModelObject>, ApiError> {
-    let found = models(&app).into_iter().find(|model| model.id == id);
-    found.map(Json).ok_or_else(|| {
+    let listed = models(&app).into_iter().find(|model| model.id == id);
+    let given = || app.is_model(&id).then(|| model(&app, id.clone()));
+    listed.or_else(given).map(Json).ok_or_else(|| {
         let id: String = id.chars().take(100).collect();
         let message = format!("no model `{id}`; GET /v1/models lists them");
         ApiError::new(StatusCode::NOT_FOUND, "model_not_found", message)

@@ -2,6 +2,9 @@
 //!
 //! A file is named by the hash of its bytes, and has the same time stamp whenever it is written: the engine knows a video again
 //! that was sent before.
+//!
+//! Everything that touches the disk blocks, for long if that stalls, and has no place on the threads that answer connections.
+//! [`Store::get`], [`Store::list`] and [`Store::used`] never wait for it.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -17,9 +20,10 @@ use std::{
 
 use axum::http::StatusCode;
 use sha2::{Digest, Sha256};
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::NamedTempFile;
 
 use crate::error::ApiError;
+use specreel_client::scratch::Scratch;
 use specreel_record::{Failure, units::bytes};
 
 /// How the ids of uploaded files begin.
@@ -62,9 +66,17 @@ struct State {
     next: u64,
 }
 
+/// Makes a temporary file in a directory.
+type Create = fn(&Path) -> std::io::Result<NamedTempFile>;
+
+/// Held while files get their names or are removed. The state is locked meanwhile for moments only.
+type Disk<'a> = MutexGuard<'a, ()>;
+
 /// The files of a server, in a temporary directory that only its user can read.
 pub struct Store {
-    dir: TempDir,
+    dir: Scratch,
+    create: Create,
+    disk: Mutex<()>,
     state: Mutex<State>,
     used: Arc<AtomicU64>,
     max_file: u64,
@@ -74,14 +86,24 @@ pub struct Store {
 impl Store {
     /// Fails if the temporary directory cannot be created (class internal).
     pub fn new(max_file: u64, max_total: u64) -> Result<Self, Failure> {
-        let dir = tempfile::Builder::new().prefix("specreel-serve-").tempdir().map_err(|e| {
+        Self::with(max_file, max_total, |dir| NamedTempFile::new_in(dir))
+    }
+
+    /// A store that makes its files so.
+    pub(crate) fn with(max_file: u64, max_total: u64, create: Create) -> Result<Self, Failure> {
+        let dir = Scratch::new("serve").map_err(|e| {
             let dir = std::env::temp_dir();
             Failure::internal(
                 format!("cannot create a directory in {}: {e}", dir.display()),
                 "free some space there, or set TMPDIR",
             )
         })?;
-        Ok(Self { dir, state: Mutex::default(), used: Arc::default(), max_file, max_total })
+        let (disk, state) = (Mutex::default(), Mutex::default());
+        Ok(Self { dir, create, disk, state, used: Arc::default(), max_file, max_total })
+    }
+
+    fn disk(&self) -> Disk<'_> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,18 +115,19 @@ impl Store {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// A file to receive bytes in.
+    /// A file to receive bytes in. Blocks.
     pub fn incoming(&self) -> Result<Incoming, ApiError> {
-        let file = NamedTempFile::new_in(&self.dir).map_err(unwritable)?;
+        let file = (self.create)(self.dir.path()).map_err(unwritable)?;
         let used = self.used.clone();
         let (max_file, max_total) = (self.max_file, self.max_total);
         Ok(Incoming { file: Some(file), hash: Sha256::new(), bytes: 0, used, max_file, max_total })
     }
 
-    /// Keep a received file while there is room, as one that a request brought along.
+    /// Keep a received file while there is room, as one that a request brought along. Blocks.
     pub fn keep_recent(&self, incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
+        let disk = self.disk();
+        let blob = self.blob(&disk, incoming)?;
         let mut state = self.state();
-        let blob = self.blob(&mut state, incoming)?;
         state.recent.retain(|other| !Arc::ptr_eq(other, &blob));
         state.recent.push_front(blob.clone());
         // Half is left to uploads.
@@ -113,19 +136,21 @@ impl Store {
             total += blob.bytes;
             total <= self.max_total / 2
         });
-        self.collect(&mut state);
+        drop(state);
+        self.collect(&disk);
         Ok(blob)
     }
 
-    /// Keep a received file until it is deleted.
+    /// Keep a received file until it is deleted. Blocks.
     pub fn keep(&self, incoming: Incoming, name: String, purpose: String) -> Result<StoredFile, ApiError> {
-        let mut state = self.state();
-        if state.files.len() >= MAX_FILES {
+        let disk = self.disk();
+        if self.state().files.len() >= MAX_FILES {
             let message = format!("there are {MAX_FILES} files; delete some (DELETE /v1/files/ID)");
             return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "storage_full", message));
         }
         let bytes = incoming.bytes;
-        let blob = self.blob(&mut state, incoming)?;
+        let blob = self.blob(&disk, incoming)?;
+        let mut state = self.state();
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         state.next += 1;
         let number = state.next;
@@ -147,41 +172,39 @@ impl Store {
         self.state().files.values().cloned().collect()
     }
 
-    /// Delete an uploaded file; runs that read it go on.
+    /// Delete an uploaded file; runs that read it go on. Blocks.
     pub fn delete(&self, id: &str) -> Result<(), ApiError> {
         let file = self.get(id)?;
-        let mut state = self.state();
-        let deleted = number(id).and_then(|number| state.files.remove(&number));
+        let disk = self.disk();
+        let deleted = number(id).and_then(|number| self.state().files.remove(&number));
         drop((file, deleted));
-        self.collect(&mut state);
+        self.collect(&disk);
         Ok(())
     }
 
     pub fn clear(&self) {
         *self.state() = State::default();
-        if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
+        if let Err(error) = self.dir.remove() {
             tracing::warn!(%error, dir = %self.dir.path().display(), "cannot remove the temporary directory");
         }
     }
 
     /// Remove the files that nobody uses any more.
-    fn collect(&self, state: &mut State) {
-        state.blobs.retain(|_, blob| {
-            // Only the store can make a second handle of its last one.
-            let is_used = Arc::strong_count(blob) > 1;
-            if !is_used {
-                self.used.fetch_sub(blob.bytes, Ordering::Relaxed);
-                let _ = std::fs::remove_file(&blob.path);
-            }
-            is_used
-        });
+    fn collect(&self, _disk: &Disk<'_>) {
+        // Only the store can make a second handle of its last one.
+        let is_unused = |_: &String, blob: &mut Arc<Blob>| Arc::strong_count(blob) == 1;
+        let unused: Vec<_> = self.state().blobs.extract_if(is_unused).collect();
+        for (_, blob) in unused {
+            self.used.fetch_sub(blob.bytes, Ordering::Relaxed);
+            let _ = std::fs::remove_file(&blob.path);
+        }
     }
 
     /// The file that has these bytes.
-    fn blob(&self, state: &mut State, mut incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
+    fn blob(&self, _disk: &Disk<'_>, mut incoming: Incoming) -> Result<Arc<Blob>, ApiError> {
         let hash: String =
             incoming.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        if let Some(blob) = state.blobs.get(&hash) {
+        if let Some(blob) = self.state().blobs.get(&hash) {
             return Ok(blob.clone());
         }
         let Some(mut file) = incoming.file.take() else { return Err(ApiError::internal("no file")) };
@@ -191,7 +214,7 @@ impl Store {
         file.persist(&path).map_err(|e| unwritable(e.error))?;
         // The bytes count as long as the blob is there.
         let blob = Arc::new(Blob { path, bytes: std::mem::take(&mut incoming.bytes) });
-        state.blobs.insert(hash, blob.clone());
+        self.state().blobs.insert(hash, blob.clone());
         Ok(blob)
     }
 }
@@ -207,7 +230,7 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Append bytes. Fails if the file or all files together become too large.
+    /// Append bytes. Blocks. Fails if the file or all files together become too large.
     pub fn write(&mut self, chunk: &[u8]) -> Result<(), ApiError> {
         let Some(file) = &mut self.file else { return Err(ApiError::internal("no file")) };
         let refuse = |code, message| Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, code, message));

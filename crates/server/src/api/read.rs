@@ -1,0 +1,317 @@
+//! From the bytes of a body to a [`ChatRequest`].
+
+use serde_json::{Map, Value};
+use specreel_model::grammar::Constraint;
+use specreel_record::ToolCall;
+
+use super::{
+    fields::{self, Field, shown},
+    ignored,
+    request::{
+        ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, StreamOptions,
+        TemplateOptions,
+    },
+};
+use crate::error::ApiError;
+
+/// Most new tokens of a request.
+pub const MAX_NEW_TOKENS: usize = 65_536;
+/// Most log-probabilities of a token.
+const MAX_LOGPROBS: i64 = 20;
+/// Most stop texts, and bytes of each.
+const MAX_STOPS: usize = 16;
+const LONGEST_STOP: usize = 1024;
+
+/// Read a request. Fails for a field that is not what it may be, and for one that is not obeyed although clients rely on it.
+pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiError> {
+    let mut fields = fields::parse(bytes)?;
+    let mut notes = Vec::new();
+    let messages = fields.need("messages", "an array of messages")?.array()?;
+    let messages = messages.into_iter().map(|field| message(field, &mut notes)).collect::<Result<_, _>>()?;
+    let above = |field: Field| match field.value.as_f64() {
+        Some(value) if value > 0.0 && value <= 1.0 => Ok(value as f32),
+        _ => Err(field.refuse("a number above 0, up to 1")),
+    };
+    let mut request = ChatRequest {
+        model: fields.string("model")?,
+        messages,
+        stream: fields.flag("stream")?,
+        stream_options: fields
+            .take("stream_options")
+            .map(|field| stream_options(field, &mut notes))
+            .transpose()?,
+        max_completion_tokens: fields.take("max_completion_tokens").map(limit).transpose()?,
+        max_tokens: fields.take("max_tokens").map(limit).transpose()?,
+        temperature: fields.number("temperature", 0.0..=100.0)?.map(|value| value as f32),
+        top_p: fields.take("top_p").map(above).transpose()?,
+        seed: fields.integer("seed", i64::MIN..=i64::MAX)?,
+        stop: fields.take("stop").map(stops).transpose()?.unwrap_or_default(),
+        logprobs: fields.flag("logprobs")?,
+        top_logprobs: fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?.map(|count| count as u32),
+        n: fields.integer("n", i64::MIN..=i64::MAX)?.map(one).transpose()?,
+        response_format: fields.take("response_format").map(response_format).transpose()?.flatten(),
+        reasoning_effort: fields.string("reasoning_effort")?,
+        chat_template_kwargs: fields
+            .take("chat_template_kwargs")
+            .map(|field| template_options(field, &mut notes))
+            .transpose()?,
+        tools: fields
+            .take("tools")
+            .map(Field::array)
+            .transpose()?
+            .into_iter()
+            .flatten()
+            .map(|tool| tool.value)
+            .collect(),
+        tool_choice: fields.take("tool_choice").map(tool_choice).transpose()?,
+        specreel: fields.take("specreel").map(extension).transpose()?,
+        notes: Vec::new(),
+    };
+    if fields.take("modalities").is_some_and(|field| field.value != serde_json::json!(["text"])) {
+        return Err(unsupported("modalities", "answers are text; expected [\"text\"]"));
+    }
+    if !request.tools.is_empty() {
+        notes.push("the tools in the request are not used: no model here can call them".into());
+    }
+    if let (Some(newer), Some(older)) = (request.max_completion_tokens, request.max_tokens)
+        && newer != older
+    {
+        notes.push("`max_tokens` has no effect: `max_completion_tokens` takes precedence".into());
+    }
+    let is_greedy = request.temperature.unwrap_or(default_temperature) == 0.0;
+    ignored::notes(fields, is_greedy, &mut notes)?;
+    request.notes = notes;
+    Ok(request)
+}
+
+fn unsupported(at: &str, message: &str) -> ApiError {
+    ApiError::invalid(at, "unsupported_value", format!("{at}: {message}"))
+}
+
+fn limit(field: Field) -> Result<Limit, ApiError> {
+    match field.whole() {
+        Some(-1) => Ok(Limit::Window),
+        Some(tokens) if (1..=MAX_NEW_TOKENS as i64).contains(&tokens) => Ok(Limit::Tokens(tokens as usize)),
+        _ => Err(field.refuse(format!(
+            "an integer from 1 to {MAX_NEW_TOKENS}, or -1 for what the context window leaves"
+        ))),
+    }
+}
+
+fn one(n: i64) -> Result<u32, ApiError> {
+    if n == 1 { Ok(1) } else { Err(unsupported("n", "only 1 answer per request; send several requests")) }
+}
+
+fn stops(field: Field) -> Result<Vec<String>, ApiError> {
+    let expected = format!("a string of 1 to {LONGEST_STOP} bytes, or up to {MAX_STOPS} of them");
+    let stops = match field.value {
+        Value::String(text) if text.is_empty() => return Ok(Vec::new()),
+        Value::String(_) => vec![field],
+        Value::Array(ref items) if items.len() <= MAX_STOPS => field.array()?,
+        Value::Array(items) => {
+            let count = items.len();
+            let message = format!("{}: expected {expected}, got {count} of them", field.at);
+            return Err(ApiError::invalid(field.at, "invalid_value", message));
+        }
+        _ => return Err(field.refuse(expected)),
+    };
+    let stop = |field: Field| match &field.value {
+        Value::String(text) if (1..=LONGEST_STOP).contains(&text.len()) => Ok(text.clone()),
+        _ => Err(field.refuse(format!("a string of 1 to {LONGEST_STOP} bytes"))),
+    };
+    stops.into_iter().map(stop).collect()
+}
+
+fn stream_options(field: Field, notes: &mut Vec<String>) -> Result<StreamOptions, ApiError> {
+    let mut fields = field.object()?;
+    let options = StreamOptions { include_usage: fields.flag("include_usage")? };
+    ignored::note_rest(fields, "include_obfuscation", notes);
+    Ok(options)
+}
+
+fn template_options(field: Field, notes: &mut Vec<String>) -> Result<TemplateOptions, ApiError> {
+    let mut fields = field.object()?;
+    let options = TemplateOptions { enable_thinking: fields.flag("enable_thinking")? };
+    ignored::note_rest(fields, "", notes);
+    Ok(options)
+}
+
+/// Without a demand, an answer that calls no tool is a right one: some clients offer theirs with every question.
+fn tool_choice(field: Field) -> Result<Value, ApiError> {
+    if field.value == "none" || field.value == "auto" {
+        return Ok(field.value);
+    }
+    let got = shown(&field.value);
+    Err(unsupported(
+        "tool_choice",
+        &format!("no model here calls tools; expected `none` or `auto`, got {got}"),
+    ))
+}
+
+/// What the answer has to be; `None` for any text.
+fn response_format(field: Field) -> Result<Option<Constraint>, ApiError> {
+    let mut format = field.object()?;
+    let kind = format.need("type", "`text`, `json_object` or `json_schema`")?;
+    let (at, schema) = match kind.value.as_str() {
+        Some("text") => return Ok(None),
+        // As llama-server has it.
+        Some("json_object") => (format.at("schema"), format.take("schema")),
+        Some("json_schema") => {
+            let mut named = format.need("json_schema", "an object with a `schema`")?.object()?;
+            (named.at("schema"), Some(named.need("schema", "a JSON schema")?))
+        }
+        _ => return Err(kind.refuse("`text`, `json_object` or `json_schema`")),
+    };
+    let constraint = match schema {
+        None => Constraint::JsonObject,
+        Some(schema) if schema.value.is_object() => Constraint::JsonSchema { schema: schema.value },
+        Some(other) => return Err(other.refuse("a JSON schema, which is an object")),
+    };
+    let check = constraint.check();
+    check.map_err(|error| ApiError::invalid(&at, "invalid_value", format!("{at}: {error}")))?;
+    Ok(Some(constraint))
+}
+
+fn message(field: Field, notes: &mut Vec<String>) -> Result<Message, ApiError> {
+    let mut fields = field.object()?;
+    let roles = "one of: system, developer, user, assistant, tool";
+    let role = fields.need("role", roles)?;
+    let role = match role.value.as_str() {
+        Some("system") => Role::System,
+        Some("developer") => Role::Developer,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("tool") => Role::Tool,
+        _ => return Err(role.refuse(roles)),
+    };
+    let content = fields.take("content").map(|field| content(field, notes)).transpose()?;
+    let refusal = fields.string("refusal")?.map(Content::Text);
+    if let Some(call) = fields.take("function_call") {
+        return Err(unsupported(&call.at, "not supported; send `tool_calls`"));
+    }
+    let calls = fields.take("tool_calls").map(Field::array).transpose()?.unwrap_or_default();
+    if let Some(call) = calls.first().filter(|_| role != Role::Assistant) {
+        return Err(unsupported(&call.at, "only messages of the assistant call tools; leave it out"));
+    }
+    let tool_calls = calls.into_iter().map(tool_call).collect::<Result<_, _>>()?;
+    ignored::note_rest(fields, "annotations id reasoning reasoning_content tool_call_id", notes);
+    Ok(Message { role, content: content.or(refusal), tool_calls })
+}
+
+fn tool_call(field: Field) -> Result<ToolCall, ApiError> {
+    let mut fields = field.object()?;
+    if let Some(kind) = fields.take("type").filter(|kind| kind.value != "function") {
+        return Err(kind.refuse("`function`"));
+    }
+    let mut function = fields.need("function", "an object with `name` and `arguments`")?.object()?;
+    let name = function.need("name", "a string")?.string()?;
+    let arguments = match function.take("arguments") {
+        None => Map::new(),
+        Some(Field { value: Value::Object(arguments), .. }) => arguments,
+        Some(field) => {
+            let expected = "a JSON object in a string";
+            let text = field.value.as_str().ok_or_else(|| field.refuse(expected))?;
+            match text.trim() {
+                "" => Map::new(),
+                text => serde_json::from_str(text).map_err(|_| field.refuse(expected))?,
+            }
+        }
+    };
+    Ok(ToolCall { name, arguments })
+}
+
+fn content(field: Field, notes: &mut Vec<String>) -> Result<Content, ApiError> {
+    match field.value {
+        Value::String(text) => Ok(Content::Text(text)),
+        Value::Array(_) => {
+            let parts = field.array()?.into_iter().map(|field| part(field, notes));
+            parts.collect::<Result<_, _>>().map(Content::Parts)
+        }
+        _ => Err(field.refuse("a string or an array of parts")),
+    }
+}
+
+fn part(field: Field, notes: &mut Vec<String>) -> Result<Part, ApiError> {
+    let mut fields = field.object()?;
+    let kinds = "one of: text, video_url, image_url, input_video, file";
+    let kind = fields.need("type", kinds)?;
+    let part = match kind.value.as_str() {
+        Some("text") => Part::Text { text: fields.need("text", "a string")?.string()? },
+        Some("video_url") => {
+            let video_url = media_url(fields.need("video_url", "a URL or an object with a `url`")?, notes)?;
+            Part::VideoUrl { video_url }
+        }
+        Some("image_url") => {
+            let image_url = media_url(fields.need("image_url", "a URL or an object with a `url`")?, notes)?;
+            Part::ImageUrl { image_url }
+        }
+        Some("input_video") => {
+            let video = fields.need("input_video", "an object with one of: data, url, file_id")?;
+            Part::InputVideo { input_video: input_video(video, notes)? }
+        }
+        Some("file") => {
+            let video = fields.need("file", "an object with one of: file_data, url, file_id")?;
+            Part::File { file: input_video(video, notes)? }
+        }
+        _ => return Err(kind.refuse(kinds)),
+    };
+    ignored::note_rest(fields, "cache_control id uuid", notes);
+    Ok(part)
+}
+
+fn media_url(field: Field, notes: &mut Vec<String>) -> Result<MediaUrl, ApiError> {
+    match field.value {
+        Value::String(url) => Ok(MediaUrl { url }),
+        Value::Object(_) => {
+            let mut fields = field.object()?;
+            let url = fields.need("url", "a URL")?.string()?;
+            if let Some(detail) = fields.string("detail")?.filter(|detail| detail != "auto") {
+                let at = fields.at("detail");
+                notes.push(format!("`{at}` has no effect ({detail}): use `specreel.max_pixels`"));
+            }
+            ignored::note_rest(fields, "format uuid", notes);
+            Ok(MediaUrl { url })
+        }
+        _ => Err(field.refuse("a URL or an object with a `url`")),
+    }
+}
+
+fn input_video(field: Field, notes: &mut Vec<String>) -> Result<InputVideo, ApiError> {
+    let mut fields = field.object()?;
+    let data = match fields.string("data")? {
+        None => fields.string("file_data")?,
+        data => data,
+    };
+    let video = InputVideo { data, url: fields.string("url")?, file_id: fields.string("file_id")? };
+    ignored::note_rest(fields, "filename format mime_type", notes);
+    Ok(video)
+}
+
+fn extension(field: Field) -> Result<Extension, ApiError> {
+    let mut fields = field.object()?;
+    let any = f64::MIN..=f64::MAX;
+    let extension = Extension {
+        method: fields.string("method")?,
+        set: fields.take("set").map(Field::strings).transpose()?.unwrap_or_default(),
+        events: fields.flag("events")?.unwrap_or_default(),
+        display: fields.flag("display")?.unwrap_or_default(),
+        frames: fields.count("frames")?,
+        fps: fields.number("fps", any.clone())?,
+        max_pixels: fields.count("max_pixels")?,
+        max_visual_tokens: fields.count("max_visual_tokens")?,
+        start: fields.number("start", any.clone())?,
+        end: fields.number("end", any)?,
+        transcript: fields.take("transcript").map(|field| field.value),
+        transcribe: fields.flag("transcribe")?.unwrap_or_default(),
+    };
+    match fields.rest().next() {
+        None => Ok(extension),
+        Some((_, field)) => {
+            let known = "method, set, events, display, frames, fps, max_pixels, max_visual_tokens, start, end, transcript, \
+                 transcribe";
+            let at: String = field.at.chars().take(100).collect();
+            let message = format!("{at}: unknown field; expected one of: {known}");
+            Err(ApiError::invalid(at, "unknown_field", message))
+        }
+    }
+}
