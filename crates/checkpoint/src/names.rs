@@ -16,18 +16,28 @@
 //! | Qwen-VL as saved by mlx-vlm | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.…` | the same |
 //! | LLaVA-OneVision | `language_model.model.…`, `language_model.lm_head.weight`, `vision_tower.vision_model.…`, `image_newline` | `model.language_model.…`, `lm_head.weight`, `model.vision_tower.…`, `model.image_newline` |
 //!
-//! where the newest versions leave `vision_model.` out of the tower's names.
+//! where the newest versions leave `vision_model.` out of the tower's names. Some of them (5.5) write `language_model.` up to three
+//! times in front of the text's names, and in front of the tower's: `model.language_model.visual.…`.
 
 /// The tower whose names may have one more component.
 const TOWER: &str = "vision_tower";
 const INNER: &str = "vision_model.";
+/// What may be repeated in front of any name, and how often.
+const REPEATED: &str = "language_model.";
+const MOST_REPEATED: usize = 3;
 
 /// The names of a tensor in all layouts, in the order in which they are tried.
 pub(crate) fn spellings(name: &str) -> Vec<String> {
+    let mut names = usual(name);
+    let rest = name.strip_prefix("model.").unwrap_or(name);
+    names.extend((1..=MOST_REPEATED).map(|times| format!("model.{}{rest}", REPEATED.repeat(times))));
+    names
+}
+
+fn usual(name: &str) -> Vec<String> {
     if let Some(rest) = name.strip_prefix("model.") {
         let mut names = vec![
             name.to_owned(),
-            format!("model.language_model.{rest}"),
             format!("language_model.model.{rest}"),
             format!("model.text_model.{rest}"),
             rest.to_owned(),
@@ -47,6 +57,15 @@ pub(crate) fn spellings(name: &str) -> Vec<String> {
 /// The name of a tensor in a part of a checkpoint: `PART.` takes the place of `model.`.
 pub fn in_part(part: &str, name: &str) -> String {
     format!("{part}.{}", name.strip_prefix("model.").unwrap_or(name))
+}
+
+/// The name that shares the most components with `name`, counted from the end: at least three.
+pub(crate) fn similar<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let shared = |other: &str| name.rsplit('.').zip(other.rsplit('.')).take_while(|(a, b)| a == b).count();
+    // Of several the shortest and first, whatever the order in which they are stored.
+    let best = names.map(|other| (shared(other), other)).filter(|(shared, _)| *shared >= 3);
+    let rank = |(shared, name): &(usize, &'n str)| (*shared, std::cmp::Reverse((name.len(), *name)));
+    best.max_by_key(rank).map(|(_, name)| name)
 }
 
 /// As [`spellings`], of a tensor in a part of a checkpoint.
@@ -88,7 +107,8 @@ mod tests {
             ("merger.a", &["model.merger.a"]),
             ("lm_head.weight", &["lm_head.weight", "language_model.lm_head.weight"]),
             ("image_newline", &["image_newline", "model.image_newline"]),
-            ("visual.a", &["visual.a", "model.visual.a", "vision_tower.a"]),
+            ("visual.a", &["visual.a", "model.visual.a", "vision_tower.a", "model.language_model.visual.a"]),
+            ("model.norm.weight", &["model.language_model.language_model.language_model.norm.weight"]),
             ("vision_tower.a", &["vision_tower.vision_model.a", "model.vision_tower.vision_model.a"]),
             ("vision_tower.a", &["vision_tower.a", "model.vision_tower.a"]),
         ] {

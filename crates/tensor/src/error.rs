@@ -78,7 +78,15 @@ pub enum CheckpointError {
     /// A weight file got shorter after its header was read.
     #[error("{}: the file changed while it was read", path.display())]
     Changed { path: PathBuf },
-    /// A tensor is missing, or its shape or type is wrong.
+    /// No tensor has this name in any layout that is known.
+    #[error("tensor `{name}`: not in the weight files of {}", path.display())]
+    Missing {
+        name: String,
+        path: PathBuf,
+        /// The name that is most similar to it, if there is one.
+        similar: Option<String>,
+    },
+    /// The shape or type of a tensor is wrong.
     #[error("tensor `{name}`: {problem}")]
     Tensor { name: String, problem: String },
     #[error("loading the checkpoint was cancelled")]
@@ -108,7 +116,16 @@ impl From<CheckpointError> for Failure {
                 hint: Some("use smaller weights (--dtype q8_0 or q4_k), or --device cpu".into()),
             };
         }
+        let names = "use a checkpoint whose tensors have the names of its family";
+        let similar = match &error {
+            CheckpointError::Missing { similar: Some(similar), .. } => {
+                format!("{names}; the most similar one here is `{similar}`")
+            }
+            _ => names.to_owned(),
+        };
         let hint = match &error {
+            // The files are read and whole: it is not known where in them the tensor is.
+            CheckpointError::Missing { .. } => &similar,
             CheckpointError::Stopped => "load the models again",
             CheckpointError::Changed { .. } => {
                 "load the model again once no other program writes to the file"

@@ -174,6 +174,8 @@ fn what_is_wrong_with_files_is_said() {
     let two =
         folder(&program, "two", &[("m.gguf", text), ("MMPROJ-a.gguf", tower), ("x-mmproj.GGUF", tower)]);
     let other = folder(&program, "other", &[("m.gguf", text), ("mmproj.gguf", "mix/mmproj-f32.gguf")]);
+    let foreign =
+        folder(&program, "foreign", &[("m.gguf", text), ("mmproj.gguf", "smolvlm/mmproj-bf16.gguf")]);
     let older = folder(&program, "older", &[("m.gguf", "gqa_tied/model-f16.gguf"), ("mmproj.gguf", tower)]);
     let change = |path: &str, from: &[u8], to: &[u8]| {
         let mut bytes = fs::read(path).unwrap();
@@ -208,6 +210,11 @@ fn what_is_wrong_with_files_is_said() {
         (&mmproj, "is a vision tower (mmproj), not a language model", "--mmproj"),
         (&llama, architecture, "supported model"),
         (&projector, "unsupported projector type `pixtral_or_other`", "the same model"),
+        (
+            &foreign,
+            "its projector type is `idefics3` (SmolVLM2), expected one of: qwen2vl_merger",
+            same_model,
+        ),
         (&lying, "claims 4294967295 tensors", "download the file again"),
         (&swapped, "big-endian", "little-endian"),
         (&pre, tokenizer, "a supported model"),

@@ -223,3 +223,17 @@ fn an_interrupted_file_is_resumed() {
         .collect();
     assert_eq!(ranges, [None, Some("bytes=100000-".into())]);
 }
+
+#[test]
+fn names_are_encoded_in_urls() {
+    let [text, tower] = ["My model #2 (100%) + ä?-Q4_K_M.gguf", "mmproj-My model #2 (100%) + ä?-f16.gguf"];
+    let files = [text, tower].map(|name| File { name, bytes: name.as_bytes().to_vec(), large: true });
+    let case = Case::new(files.to_vec(), Box::new(|_, _, _| {}));
+    let pulled = case.pull_id("me/model:q4_k_m", &mut Recorder::default()).unwrap();
+    assert_eq!(fs::read(pulled.path()).unwrap(), text.as_bytes());
+    assert_eq!(fs::read(pulled.mmproj.unwrap()).unwrap(), tower.as_bytes());
+    let asked = case.server.asked("-Q4_K_M.gguf");
+    let path =
+        format!("/me/model/resolve/{COMMIT}/My%20model%20%232%20%28100%25%29%20%2B%20%C3%A4%3F-Q4_K_M.gguf");
+    assert_eq!(asked[0].path, path);
+}

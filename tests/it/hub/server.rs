@@ -135,7 +135,7 @@ fn reply_to(files: &[File], request: &Request) -> Reply {
     }
     let name = request.path.strip_prefix(&format!("/me/model/resolve/{COMMIT}/"));
     let name = name.or_else(|| request.path.strip_prefix("/blob/"));
-    let Some(file) = name.and_then(|name| files.iter().find(|file| file.name == name)) else {
+    let Some(file) = name.and_then(|name| files.iter().find(|file| file.name == decoded(name))) else {
         return Reply::status(404, if name.is_some() { "EntryNotFound" } else { "RepoNotFound" });
     };
     let from =
@@ -149,6 +149,18 @@ fn reply_to(files: &[File], request: &Request) -> Reply {
         }
         Some(_) => Reply::status(416, ""),
     }
+}
+
+/// What a path means; `%` is followed by two digits.
+fn decoded(path: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut parts = path.split('%');
+    bytes.extend(parts.next().unwrap_or_default().bytes());
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+        bytes.extend(part[2..].bytes());
+    }
+    String::from_utf8(bytes).unwrap()
 }
 
 fn write(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {

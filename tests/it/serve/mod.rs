@@ -308,10 +308,16 @@ fn leniency(server: &Server) {
     let ok = |more: Value| server.ok("/v1/chat/completions", &ask(&more, "demo"));
     let unlimited = ok(json!({"max_tokens": -1, "temperature": 0}));
     assert_eq!(unlimited["choices"][0]["finish_reason"], "stop");
-    for off in [json!({"max_tokens": null}), json!({"max_completion_tokens": -1, "top_k": 0, "repetition_penalty": 1.0})] {
+    for off in [
+        json!({"max_tokens": null}),
+        json!({"max_completion_tokens": -1, "top_k": 0, "repetition_penalty": 1.0}),
+    ] {
         let answer = ok(off);
         assert_eq!(answer["choices"], unlimited["choices"]);
-        assert!(answer["specreel"]["notes"].is_null() || !answer["specreel"]["notes"].to_string().contains("no effect"));
+        assert!(
+            answer["specreel"]["notes"].is_null()
+                || !answer["specreel"]["notes"].to_string().contains("no effect")
+        );
     }
     let noted = ok(json!({"repetition_penalty": 1.1, "frobnicate": true, "max_tokens": 2}));
     let notes = noted["specreel"]["notes"].to_string();

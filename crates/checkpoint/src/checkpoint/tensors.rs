@@ -274,9 +274,10 @@ impl Checkpoint {
     }
 
     pub(super) fn missing(&self, name: &str) -> CheckpointError {
-        let files = self.files.path().display();
         let name = self.part.map_or(name.to_owned(), |part| names::in_part(part, name));
-        CheckpointError::tensor(&name, &format!("not in the weight files of {files}"))
+        let known = self.names.keys().chain(self.mapped.keys()).chain(self.quantized.keys());
+        let similar = names::similar(&name, known.map(String::as_str)).map(str::to_owned);
+        CheckpointError::Missing { name, path: self.files.path().to_owned(), similar }
     }
 }
 

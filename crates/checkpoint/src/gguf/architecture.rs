@@ -94,7 +94,17 @@ pub fn unsupported(text: &str) -> String {
 
 /// The supported projectors with their families, for messages.
 pub(crate) fn supported_projectors() -> String {
-    let mut all: Vec<_> = SUPPORTED.iter().map(|row| format!("{} ({})", row.projector, row.family)).collect();
+    projectors(|_| true)
+}
+
+/// Those that belong to language models of an architecture.
+pub(crate) fn projectors_of(text: &str) -> String {
+    projectors(|row| row.text == text)
+}
+
+fn projectors(is_meant: impl Fn(&Architecture) -> bool) -> String {
+    let meant = SUPPORTED.iter().filter(|row| is_meant(row));
+    let mut all: Vec<_> = meant.map(|row| format!("{} ({})", row.projector, row.family)).collect();
     all.dedup();
     all.join(", ")
 }

@@ -62,7 +62,7 @@ impl GgufModel {
         let tower = tower.and_then(|path| {
             let (tower, projector) = open_tower(&path)?;
             let row = SUPPORTED.iter().find(|row| row.text == name && row.projector == projector);
-            Ok((tower, row.ok_or_else(|| unsupported_projector(&path, &projector))?))
+            Ok((tower, row.ok_or_else(|| foreign_projector(&path, &name, &projector))?))
         });
         let (tower, row, file) = match (tower, file) {
             (Ok((tower, row)), Ok(file)) => (tower, row, file),
@@ -202,6 +202,19 @@ fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
         return Err(refuse(path, "it is not a vision tower (mmproj)".into(), OTHER_TOWER));
     }
     Ok((tower, projector))
+}
+
+/// The refusal of a tower that belongs to no language model of this architecture.
+fn foreign_projector(path: &Path, text: &str, projector: &str) -> CheckpointError {
+    let Some(theirs) = SUPPORTED.iter().find(|row| row.projector == projector) else {
+        return unsupported_projector(path, projector);
+    };
+    let own = architecture::projectors_of(text);
+    let problem = format!(
+        "it is the vision tower of another model: its projector type is `{projector}` ({}), expected one of: {own}",
+        theirs.family
+    );
+    refuse(path, problem, OTHER_TOWER)
 }
 
 fn unsupported_projector(path: &Path, projector: &str) -> CheckpointError {

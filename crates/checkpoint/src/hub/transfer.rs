@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
@@ -22,6 +23,9 @@ const MAX_ATTEMPTS: u32 = 5;
 
 /// Bytes read at a time; the download can be cancelled in between.
 const CHUNK: usize = 1 << 17;
+
+/// What stays as it is in the path of a URL: letters, digits, `-._~`, and what separates directories.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// Receives the number of bytes of every chunk. `Break` cancels.
 pub(super) type OnBytes<'a> = dyn FnMut(u64) -> ControlFlow<()> + 'a;
@@ -143,7 +147,12 @@ impl Transfer<'_> {
         on_bytes: &mut OnBytes<'_>,
     ) -> Result<(), HubError> {
         let io = |e| HubError::io(path, e);
-        let page = format!("{}/resolve/{}/{}", self.id.repository(), self.commit, file.path);
+        let page = format!(
+            "{}/resolve/{}/{}",
+            self.id.repository(),
+            self.commit,
+            utf8_percent_encode(&file.path, PLAIN)
+        );
         let response = self.http.get(&page, *done)?;
         let damaged = |problem: String| HubError::Damaged { file: file.path.clone(), problem };
         match response.status {

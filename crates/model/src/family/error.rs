@@ -72,23 +72,24 @@ impl From<ModelError> for Failure {
 impl From<VisionError> for Failure {
     fn from(error: VisionError) -> Self {
         use VisionError as E;
-        let (class, hint) = match &error {
+        let text = error.to_string();
+        let (class, hint) = match error {
             E::Config { .. } | E::Setting { .. } | E::Parse(_) => {
                 let families = Family::names().join(", ");
                 let hint =
                     format!("use a checkpoint with its family's own vision tower; supported: {families}");
                 (FailureClass::Input, Some(hint))
             }
-            E::Weights(_) => (
-                FailureClass::Input,
-                Some("download the checkpoint again: its files are damaged or do not match".to_owned()),
-            ),
+            E::Weights(error) => {
+                let Failure { class, hint, .. } = error.into();
+                (class, hint)
+            }
             E::Patches { .. } | E::Cancelled => (FailureClass::Internal, None),
             E::Compute(_) => {
                 (FailureClass::Internal, Some("use fewer frames or a smaller --max-pixels".to_owned()))
             }
         };
-        Failure { class, error: error.to_string(), hint }
+        Failure { class, error: text, hint }
     }
 }
 

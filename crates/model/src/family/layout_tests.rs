@@ -143,6 +143,42 @@ fn files_of_mlx_have_the_values_of_the_model_that_they_were_made_from() {
     }
 }
 
+#[test]
+fn names_with_a_repeated_prefix_are_known_and_unknown_ones_are_not_called_damage() {
+    let renamed = |name: &str, from: &str, to: &str| {
+        rewritten(name, |mut stored| {
+            stored.name = stored.name.replace(from, to);
+            vec![stored]
+        })
+    };
+    let (text, tower) = ("model.language_model.", "model.visual.");
+    for name in ["qwen3_5", "qwen3_5_moe", "qwen3_vl"] {
+        let own = values(&files_in(&rewritten(name, |stored| vec![stored])));
+        for (from, to) in [
+            (tower, "model.language_model.visual."),
+            (tower, "model.language_model.language_model.visual."),
+            (text, "model.language_model.language_model."),
+            (text, "model.language_model.language_model.language_model."),
+        ] {
+            assert!(values(&files_in(&renamed(name, from, to))) == own, "{name}: {to}");
+        }
+    }
+    let failure = |dir: &tempfile::TempDir| {
+        let checkpoint = VideoLlm::open(&files_in(dir)).unwrap();
+        let device = ComputeDevice::cpu(WeightType::Q8_0);
+        Failure::from(VideoLlm::from_checkpoint(&checkpoint, &device, &mut |_, _| {}).err().unwrap())
+    };
+    for (from, to, similar) in
+        [(tower, "seer.", "seer.blocks.0."), (text, "wrapped.text.", "wrapped.text.layers.0.")]
+    {
+        let Failure { error, hint, .. } = failure(&renamed("qwen3_vl", from, to));
+        let hint = hint.unwrap();
+        assert!(error.contains("not in the weight files of"), "{error}");
+        assert!(hint.contains("the names of its family") && !hint.contains("damaged"), "{hint}");
+        assert!(!hint.contains("most similar") || hint.contains(similar), "{hint}");
+    }
+}
+
 const RANK: usize = 3;
 
 /// An adapter of rank 3 and factor 2 of some modules, with names as PEFT writes them, and the sums that it makes.
