@@ -13,7 +13,7 @@ use rmcp::{
     tool, tool_handler, tool_router,
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Defaults, Listener, Load, NAME, Options,
     answer::Answer,
-    api::{ChatRequest, Content, Extension, Limit, MediaUrl, Message, Part, Role},
+    api::{ChatRequest, Content, Extension, Fields, Limit, MAX_NEW_TOKENS, MediaUrl, Message, Part, Role},
     app::{App, SharedApp},
     ask::{self, Asked},
     error::ApiError,
@@ -96,8 +96,8 @@ enum Loading {
 }
 
 /// What to describe, and how.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 struct CaptionVideo {
     /// Path of a video or picture, or `demo` for an embedded clip.
     path: String,
@@ -118,8 +118,8 @@ struct CaptionVideo {
 }
 
 /// A question about a video.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 struct AskVideo {
     /// Path of a video or picture, or `demo` for an embedded clip.
     path: String,
@@ -134,8 +134,8 @@ struct AskVideo {
 }
 
 /// A video, and the methods to compare on it.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 struct CompareMethods {
     /// Path of a video or picture, or `demo` for an embedded clip.
     path: String,
@@ -145,6 +145,63 @@ struct CompareMethods {
     prompt: Option<String>,
     /// Longest answer in tokens.
     max_new_tokens: Option<u32>,
+}
+
+/// Read the arguments of a call as the fields of a request are read.
+fn arguments<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
+    read: impl FnOnce(&mut Fields) -> Result<T, ApiError>,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let call = Fields::of(value).and_then(|mut fields| {
+        let call = read(&mut fields)?;
+        fields.end().map(|()| call)
+    });
+    call.map_err(|error| D::Error::custom(error.message))
+}
+
+impl<'de> Deserialize<'de> for CaptionVideo {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        arguments(deserializer, |fields| {
+            Ok(Self {
+                path: fields.need("path", "a string")?.string()?,
+                prompt: fields.string("prompt")?,
+                method: fields.string("method")?,
+                max_new_tokens: fields.count("max_new_tokens", MAX_NEW_TOKENS)?,
+                start: fields.number("start", f64::MIN..=f64::MAX)?,
+                end: fields.number("end", f64::MIN..=f64::MAX)?,
+                transcript: fields.string("transcript")?,
+                transcribe: fields.flag("transcribe")?,
+            })
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for AskVideo {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        arguments(deserializer, |fields| {
+            Ok(Self {
+                path: fields.need("path", "a string")?.string()?,
+                question: fields.need("question", "a string")?.string()?,
+                max_new_tokens: fields.count("max_new_tokens", MAX_NEW_TOKENS)?,
+                transcript: fields.string("transcript")?,
+                transcribe: fields.flag("transcribe")?,
+            })
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for CompareMethods {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        arguments(deserializer, |fields| {
+            Ok(Self {
+                path: fields.need("path", "a string")?.string()?,
+                methods: fields.need("methods", "an array of names")?.strings()?,
+                prompt: fields.string("prompt")?,
+                max_new_tokens: fields.count("max_new_tokens", MAX_NEW_TOKENS)?,
+            })
+        })
+    }
 }
 
 #[derive(Clone)]

@@ -99,6 +99,19 @@ fn tools_caption_answer_and_compare() {
         ("caption_video", json!({"path": "demo", "method": "nope"}), "no method `nope`"),
         ("caption_video", json!({"path": "demo", "transcript": "/etc/passwd"}), "no such file"),
         ("compare_methods", json!({"path": "demo", "methods": []}), "at least one"),
+        ("compare_methods", json!({"path": "demo", "methods": [7]}), "methods[0]: expected a string, got 7"),
+        ("ask_video", json!({"path": "demo"}), "question: missing; expected a string"),
+        ("ask_video", json!({"path": 7, "question": "x"}), "path: expected a string, got 7"),
+        (
+            "caption_video",
+            json!({"path": "demo", "max_new_tokens": "many"}),
+            "max_new_tokens: expected an integer from 1 to 65536, got \"many\"",
+        ),
+        (
+            "caption_video",
+            json!({"path": "demo", "typo": 1}),
+            "typo: unknown field; expected one of: path, prompt,",
+        ),
     ] {
         let refused = tool(name, arguments, &mut notifications);
         let error = refused["content"][0]["text"].as_str().unwrap();

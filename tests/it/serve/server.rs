@@ -131,6 +131,11 @@ impl Server {
         request.header("authorization", &self.key).call().unwrap()
     }
 
+    /// Whether it takes connections; not once it is ending.
+    pub fn is_open(&self) -> bool {
+        std::net::TcpStream::connect(self.url.trim_start_matches("http://")).is_ok()
+    }
+
     pub fn get(&self, path: &str) -> (u16, Value) {
         read(self.fetch(path))
     }

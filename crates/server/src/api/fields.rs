@@ -19,6 +19,8 @@ pub struct Field {
 pub struct Fields {
     at: String,
     left: Map<String, Value>,
+    /// Those that were asked for.
+    known: Vec<&'static str>,
 }
 
 impl Field {
@@ -80,13 +82,18 @@ impl Field {
 
     pub fn object(self) -> Result<Fields, ApiError> {
         match self.value {
-            Value::Object(left) => Ok(Fields { at: self.at, left }),
+            Value::Object(left) => Ok(Fields { at: self.at, left, known: Vec::new() }),
             value => Err(refusal(&self.at, "an object", &value)),
         }
     }
 }
 
 impl Fields {
+    /// The fields of a body.
+    pub fn of(value: Value) -> Result<Self, ApiError> {
+        Field { at: String::new(), value }.object()
+    }
+
     pub fn at(&self, name: &str) -> String {
         match self.at.as_str() {
             "" => name.to_owned(),
@@ -95,44 +102,64 @@ impl Fields {
     }
 
     /// Take a field; `null` is as good as none.
-    pub fn take(&mut self, name: &str) -> Option<Field> {
+    pub fn take(&mut self, name: &'static str) -> Option<Field> {
+        self.known.push(name);
         let value = self.left.shift_remove(name).filter(|value| !value.is_null())?;
         Some(Field { at: self.at(name), value })
     }
 
     /// Take a field that has to be there.
-    pub fn need(&mut self, name: &str, expected: &str) -> Result<Field, ApiError> {
+    pub fn need(&mut self, name: &'static str, expected: &str) -> Result<Field, ApiError> {
         let at = self.at(name);
         self.take(name).ok_or_else(|| {
             ApiError::invalid(&at, "missing_field", format!("{at}: missing; expected {expected}"))
         })
     }
 
-    pub fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+    pub fn string(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
         self.take(name).map(Field::string).transpose()
     }
 
-    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+    pub fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
         self.take(name).map(Field::flag).transpose()
     }
 
-    pub fn integer(&mut self, name: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, ApiError> {
+    pub fn integer(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<i64>, ApiError> {
         self.take(name).map(|field| field.integer(range)).transpose()
     }
 
     /// A count of at least 1.
-    pub fn count(&mut self, name: &str) -> Result<Option<u32>, ApiError> {
-        let count = self.integer(name, 1..=i64::from(u32::MAX))?;
+    pub fn count(&mut self, name: &'static str, most: usize) -> Result<Option<u32>, ApiError> {
+        let most = i64::from(u32::try_from(most).unwrap_or(u32::MAX));
+        let count = self.integer(name, 1..=most)?;
         Ok(count.and_then(|count| u32::try_from(count).ok()))
     }
 
-    pub fn number(&mut self, name: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, ApiError> {
+    pub fn number(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ApiError> {
         self.take(name).map(|field| field.number(range)).transpose()
+    }
+
+    /// Refuse what nobody has taken.
+    pub fn end(self) -> Result<(), ApiError> {
+        let known = self.known.join(", ");
+        self.rest().next().map_or(Ok(()), |(_, field)| {
+            let at: String = field.at.chars().take(100).collect();
+            let message = format!("{at}: unknown field; expected one of: {known}");
+            Err(ApiError::invalid(at, "unknown_field", message))
+        })
     }
 
     /// What nobody has taken.
     pub fn rest(self) -> impl Iterator<Item = (String, Field)> {
-        let Self { at, left } = self;
+        let Self { at, left, .. } = self;
         let place = move |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
         left.into_iter().filter(|(_, value)| !value.is_null()).map(move |(name, value)| {
             let field = Field { at: place(&name), value };
@@ -173,5 +200,5 @@ pub fn parse(bytes: &[u8]) -> Result<Fields, ApiError> {
             format!("the request body is not valid JSON: {problem} at byte {byte} of {}", bytes.len());
         ApiError { param: None, ..ApiError::invalid("", "invalid_json", message) }
     })?;
-    Field { at: String::new(), value }.object()
+    Fields::of(value)
 }

@@ -6,6 +6,7 @@ mod read;
 mod request;
 mod response;
 
+pub use fields::Fields;
 pub use read::{MAX_NEW_TOKENS, read};
 pub use request::{ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role};
 pub use response::{

@@ -4,14 +4,14 @@ use axum::{
     Json,
     body::Bytes,
     extract::{
-        FromRequest, Multipart, Path, Request, State,
+        FromRequest, Multipart, Request, State,
         multipart::{Field, MultipartError},
     },
     http::StatusCode,
 };
 use tokio::sync::mpsc;
 
-use super::blocking;
+use super::{IdPath, blocking, id};
 
 use crate::{
     api::{FileDeleted, FileList, FileObject},
@@ -32,14 +32,12 @@ pub async fn list(State(app): State<SharedApp>) -> Json<FileList> {
     Json(FileList { object: "list", data, has_more: false })
 }
 
-pub async fn get(State(app): State<SharedApp>, Path(id): Path<String>) -> Result<Json<FileObject>, ApiError> {
-    Ok(Json(object(app.videos.store.get(&id)?)))
+pub async fn get(State(app): State<SharedApp>, path: IdPath) -> Result<Json<FileObject>, ApiError> {
+    Ok(Json(object(app.videos.store.get(&id(path)?)?)))
 }
 
-pub async fn delete(
-    State(app): State<SharedApp>,
-    Path(id): Path<String>,
-) -> Result<Json<FileDeleted>, ApiError> {
+pub async fn delete(State(app): State<SharedApp>, path: IdPath) -> Result<Json<FileDeleted>, ApiError> {
+    let id = id(path)?;
     let deleted = id.clone();
     blocking(move || app.videos.store.delete(&deleted)).await?;
     Ok(Json(FileDeleted { id, object: "file", deleted: true }))

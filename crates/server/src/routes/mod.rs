@@ -13,7 +13,7 @@ use std::any::Any;
 
 use axum::{
     Router,
-    extract::DefaultBodyLimit,
+    extract::{DefaultBodyLimit, Path, rejection::PathRejection},
     http::StatusCode,
     middleware::{from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -62,6 +62,14 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| ApiError::internal(format!("internal error: {error}")))?
+}
+
+type IdPath = Result<Path<String>, PathRejection>;
+
+/// The id at the end of a path.
+fn id(path: IdPath) -> Result<String, ApiError> {
+    let unreadable = "the id in the path is not valid UTF-8; use one of the list";
+    path.map(|Path(id)| id).map_err(|_| ApiError::new(StatusCode::BAD_REQUEST, "invalid_value", unreadable))
 }
 
 async fn unknown(uri: axum::http::Uri) -> ApiError {

@@ -1,10 +1,8 @@
 //! `/v1/models`.
 
-use axum::{
-    Json,
-    extract::{Path, State},
-    http::StatusCode,
-};
+use axum::{Json, extract::State, http::StatusCode};
+
+use super::{IdPath, id};
 
 use crate::{
     NAME,
@@ -28,10 +26,8 @@ pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
     Json(ModelList { object: "list", data: models(&app) })
 }
 
-pub async fn get(
-    State(app): State<SharedApp>,
-    Path(id): Path<String>,
-) -> Result<Json<ModelObject>, ApiError> {
+pub async fn get(State(app): State<SharedApp>, path: IdPath) -> Result<Json<ModelObject>, ApiError> {
+    let id = id(path)?;
     let listed = models(&app).into_iter().find(|model| model.id == id);
     let given = || app.is_model(&id).then(|| model(&app, id.clone()));
     listed.or_else(given).map(Json).ok_or_else(|| {
