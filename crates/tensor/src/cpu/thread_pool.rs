@@ -4,43 +4,178 @@
 //! about a millisecond after each job before they sleep, so that the many short jobs of one pass start at once, and an idle
 //! program uses no CPU. While they spin, they give way to the threads of other programs. A job is split into units that idle
 //! threads take; a worker that wakes up too late finds the job closed, and the caller does not wait for it.
+//!
+//! Several threads may have a job at a time: a target and its drafter side by side, or the engines of a server. Each works on its
+//! own job, and the workers spread evenly over the jobs, as many as there are processors left. Between two units a worker leaves
+//! a job for one with fewer workers. Which thread takes a unit never changes its result.
 
-use std::sync::{
-    Arc, Mutex, OnceLock, TryLockError,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    cell::UnsafeCell,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    thread::Thread,
 };
 
-/// Set in the state word while a job is open; the bits below count the workers inside, the bits above number the jobs.
-const OPEN: u64 = 1 << 31;
-const JOB: u64 = 1 << 32;
+/// Members of the largest pool, including the caller.
+const MOST_MEMBERS: usize = 64;
+/// Jobs that may be open at a time. The caller of a further one works alone: as many processors as that are busy already.
+const MOST_JOBS: usize = 8;
 /// Spins before a worker sleeps: about a millisecond, longer than a drafter takes for its chain.
 const MAX_SPINS: u32 = 40_000;
 /// Spins before a waiting thread lets another program's thread run: tens of microseconds.
 const SPINS_PER_YIELD: u32 = 1_000;
 
-type Job = *const (dyn Fn(usize) + Sync);
+type Work = *const (dyn Fn(usize) + Sync);
 
-struct Shared {
-    state: AtomicU64,
+/// All jobs at one moment, a byte each: the highest bit is set while the job is open, the others count the workers inside.
+#[derive(Clone, Copy)]
+struct Jobs(u64);
+
+impl Jobs {
+    const ALL_OPEN: u64 = 0x8080_8080_8080_8080;
+
+    /// The bit of an open job.
+    fn open(at: usize) -> u64 {
+        0x80 << (8 * at)
+    }
+
+    /// A worker inside a job.
+    fn worker(at: usize) -> u64 {
+        1 << (8 * at)
+    }
+
+    fn count(self) -> usize {
+        (self.0 & Self::ALL_OPEN).count_ones() as usize
+    }
+
+    fn is_open(self, at: usize) -> bool {
+        self.0 & Self::open(at) != 0
+    }
+
+    fn workers(self, at: usize) -> usize {
+        (self.0 >> (8 * at)) as usize & 0x7f
+    }
+
+    fn all_workers(self) -> usize {
+        // The highest byte of the product is the sum of all bytes.
+        ((self.0 & !Self::ALL_OPEN).wrapping_mul(0x0101_0101_0101_0101) >> 56) as usize
+    }
+}
+
+/// A place for a job. On cache lines of its own, as threads with different jobs write it.
+#[repr(align(128))]
+#[derive(Default)]
+struct Slot {
+    /// Set from before a caller writes the job until all have left it.
+    claimed: AtomicBool,
     next: AtomicUsize,
     units: AtomicUsize,
-    work: std::cell::UnsafeCell<Option<Job>>,
+    work: UnsafeCell<Option<Work>>,
     panicked: AtomicBool,
+}
+
+impl Slot {
+    fn take(&self) -> Option<usize> {
+        let unit = self.next.fetch_add(1, Ordering::Relaxed);
+        (unit < self.units.load(Ordering::Relaxed)).then_some(unit)
+    }
+
+    fn has_units(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.units.load(Ordering::Relaxed)
+    }
+}
+
+struct Shared {
+    /// [`Jobs`], only changed by read-modify-write operations: whoever sees a job open sees all that was written before.
+    jobs: AtomicU64,
+    slots: [Slot; MOST_JOBS],
+    /// Processors for callers and workers.
+    members: usize,
     asleep: Vec<AtomicBool>,
 }
 
-// SAFETY: `work` is written only while no job is open and no worker is inside, and read only by workers inside an open job.
+// SAFETY: `work` of a slot is written only by who has claimed it, while its job is not open and no worker is inside, and read
+// only by workers inside.
 unsafe impl Sync for Shared {}
-// SAFETY: the raw pointer is only followed while `run` keeps its referent alive.
+// SAFETY: the raw pointers are only followed while `run` keeps their referents alive.
 unsafe impl Send for Shared {}
+
+impl Shared {
+    /// A free place, which is then the caller's until it is given back.
+    fn claim(&self) -> Option<usize> {
+        let claim = |slot: &Slot| {
+            !slot.claimed.load(Ordering::Relaxed) && !slot.claimed.swap(true, Ordering::Acquire)
+        };
+        self.slots.iter().position(claim)
+    }
+
+    /// Workers that have a processor while these jobs run.
+    fn room(&self, jobs: Jobs) -> usize {
+        self.members.saturating_sub(jobs.count())
+    }
+
+    /// The open jobs with units left.
+    fn waiting(&self, jobs: Jobs) -> impl Iterator<Item = usize> {
+        (0..MOST_JOBS).filter(move |&at| jobs.is_open(at) && self.slots[at].has_units())
+    }
+
+    /// The job that an idle worker joins.
+    fn to_join(&self, jobs: Jobs) -> Option<usize> {
+        if jobs.count() == 0 || jobs.all_workers() >= self.room(jobs) {
+            return None;
+        }
+        self.waiting(jobs).min_by_key(|&at| jobs.workers(at))
+    }
+
+    /// True if one of a job's workers is of more use to another job, or has no processor.
+    fn is_crowded(&self, at: usize, jobs: Jobs) -> bool {
+        let is_only = jobs.0 & Jobs::ALL_OPEN & !Jobs::open(at) == 0;
+        !is_only
+            && (jobs.all_workers() > self.room(jobs)
+                || self.waiting(jobs).any(|other| jobs.workers(other) + 2 <= jobs.workers(at)))
+    }
+
+    /// Leave a job if it is crowded. The job may end at once: nothing of it is used after that.
+    fn left_crowded(&self, at: usize) -> bool {
+        let mut jobs = self.jobs.load(Ordering::Relaxed);
+        while self.is_crowded(at, Jobs(jobs)) {
+            let left = jobs - Jobs::worker(at);
+            match self.jobs.compare_exchange_weak(jobs, left, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => jobs = now,
+            }
+        }
+        false
+    }
+
+    /// Take units of a job, as one of its workers, until none is left or it is crowded, and leave it.
+    fn help(&self, at: usize) {
+        let slot = &self.slots[at];
+        // SAFETY: this worker is counted inside a job that was open, so the pointer was set before and is not written until the
+        // count goes down.
+        let work = unsafe { *slot.work.get() };
+        while let (Some(work), Some(unit)) = (work, slot.take()) {
+            // SAFETY: `run` keeps the closure alive until the count goes down.
+            if catch_unwind(AssertUnwindSafe(|| unsafe { (*work)(unit) })).is_err() {
+                slot.panicked.store(true, Ordering::Relaxed);
+                break;
+            }
+            if self.left_crowded(at) {
+                return;
+            }
+        }
+        self.jobs.fetch_sub(Jobs::worker(at), Ordering::AcqRel);
+    }
+}
 
 /// A thread pool; see the [module docs](self).
 pub struct ThreadPool {
     shared: Arc<Shared>,
     /// Each with its place in `asleep`.
-    threads: Vec<(usize, std::thread::Thread)>,
-    /// Held by the thread whose job is running.
-    busy: Mutex<()>,
+    threads: Vec<(usize, Thread)>,
 }
 
 impl ThreadPool {
@@ -50,11 +185,11 @@ impl ThreadPool {
         POOL.get_or_init(|| {
             let requested = std::env::var("SPECREEL_THREADS").ok().and_then(|s| s.parse::<usize>().ok());
             let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            ThreadPool::new(requested.unwrap_or(processors).clamp(1, 64))
+            ThreadPool::new(requested.unwrap_or(processors))
         })
     }
 
-    /// A pool of `members`, including the caller. It has fewer if threads cannot be started.
+    /// A pool of `members`, including the caller, but at most 64. It has fewer if threads cannot be started.
     pub fn new(members: usize) -> ThreadPool {
         Self::with_threads(members, |name, body| {
             let handle = std::thread::Builder::new().name(name).spawn(body)?;
@@ -64,24 +199,23 @@ impl ThreadPool {
 
     fn with_threads(
         members: usize,
-        start: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<std::thread::Thread>,
+        start: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<Thread>,
     ) -> ThreadPool {
+        let members = members.clamp(1, MOST_MEMBERS);
         let shared = Arc::new(Shared {
-            state: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
-            units: AtomicUsize::new(0),
-            work: std::cell::UnsafeCell::new(None),
-            panicked: AtomicBool::new(false),
+            jobs: AtomicU64::new(0),
+            slots: Default::default(),
+            members,
             asleep: (1..members).map(|_| AtomicBool::new(false)).collect(),
         });
-        let threads = (0..members.saturating_sub(1))
+        let threads = (0..members - 1)
             .filter_map(|i| {
                 let shared = Arc::clone(&shared);
                 let thread = start(format!("compute-{}", i + 1), Box::new(move || worker(&shared, i)));
                 Some((i, thread.ok()?))
             })
             .collect();
-        ThreadPool { shared, threads, busy: Mutex::new(()) }
+        ThreadPool { shared, threads }
     }
 
     /// Number of members, including the caller.
@@ -89,48 +223,54 @@ impl ThreadPool {
         self.threads.len() + 1
     }
 
-    /// Call `work(unit)` once for each unit in `0..units`, on all members, and return when all are done.
+    /// Call `work(unit)` once for each unit in `0..units`, on all members that other callers do not need, and return when all are
+    /// done. Units may call it again. Panics if a unit does.
     pub fn run(&self, units: usize, work: &(dyn Fn(usize) + Sync)) {
-        if units <= 1 || self.threads.is_empty() {
+        let shared = &*self.shared;
+        let is_shared = units > 1 && !self.threads.is_empty();
+        let Some(at) = is_shared.then(|| shared.claim()).flatten() else {
             (0..units).for_each(work);
             return;
-        }
-        let _busy = match self.busy.try_lock() {
-            Ok(busy) => busy,
-            // A unit of an earlier job panicked; that job has ended.
-            Err(TryLockError::Poisoned(busy)) => busy.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                // Another thread's job is running: do this one alone.
-                (0..units).for_each(work);
-                return;
-            }
         };
-        let shared = &*self.shared;
-        // SAFETY: no job is open and no worker is inside (the last job waited for that). The lifetime is erased, but this
+        let slot = &shared.slots[at];
+        // SAFETY: the job is not open and no worker is inside (its last caller waited for that). The lifetime is erased, but this
         // function neither returns nor unwinds before every worker has left.
         unsafe {
-            *shared.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Job>(work));
+            *slot.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work));
         }
-        shared.units.store(units, Ordering::Relaxed);
-        shared.next.store(0, Ordering::Relaxed);
-        let job = (shared.state.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
-        shared.state.store(job | OPEN, Ordering::SeqCst);
-        for (i, thread) in &self.threads {
-            if shared.asleep[*i].load(Ordering::SeqCst) {
-                thread.unpark();
+        slot.units.store(units, Ordering::Relaxed);
+        slot.next.store(0, Ordering::Relaxed);
+        // An addition, as its result is at hand at once: the bit was not set.
+        let others = shared.jobs.fetch_add(Jobs::open(at), Ordering::SeqCst);
+        self.wake(Jobs(others + Jobs::open(at)));
+        let own = catch_unwind(AssertUnwindSafe(|| {
+            while let Some(unit) = slot.take() {
+                work(unit);
             }
-        }
-        let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_units(shared, work)));
-        shared.state.fetch_and(!OPEN, Ordering::AcqRel);
+        }));
+        let others = shared.jobs.fetch_sub(Jobs::open(at), Ordering::SeqCst);
+        // There is a processor more for the other jobs.
+        self.wake(Jobs(others - Jobs::open(at)));
         let mut spins = 0;
-        while shared.state.load(Ordering::Acquire) & (OPEN - 1) != 0 {
+        while Jobs(shared.jobs.load(Ordering::Acquire)).workers(at) != 0 {
             wait(&mut spins);
         }
-        let worker_panicked = shared.panicked.swap(false, Ordering::Relaxed);
+        let worker_panicked = slot.panicked.swap(false, Ordering::Relaxed);
+        slot.claimed.store(false, Ordering::Release);
         if let Err(panic) = own {
-            std::panic::resume_unwind(panic);
+            resume_unwind(panic);
         }
         assert!(!worker_panicked, "a compute thread panicked");
+    }
+
+    /// Wake sleeping workers for which there is room.
+    fn wake(&self, jobs: Jobs) {
+        if jobs.count() == 0 {
+            return;
+        }
+        let room = self.shared.room(jobs).saturating_sub(jobs.all_workers());
+        let asleep = |(i, _): &&(usize, Thread)| self.shared.asleep[*i].load(Ordering::SeqCst);
+        self.threads.iter().filter(asleep).take(room).for_each(|(_, thread)| thread.unpark());
     }
 }
 
@@ -144,43 +284,15 @@ fn wait(spins: &mut u32) {
     }
 }
 
-fn take_units(shared: &Shared, work: &(dyn Fn(usize) + Sync)) {
-    let units = shared.units.load(Ordering::Relaxed);
-    loop {
-        let unit = shared.next.fetch_add(1, Ordering::Relaxed);
-        if unit >= units {
-            return;
-        }
-        work(unit);
-    }
-}
-
 fn worker(shared: &Shared, index: usize) {
-    let mut last = 0;
     let mut spins = 0;
     loop {
-        let state = shared.state.load(Ordering::SeqCst);
-        let job = state & !(JOB - 1);
-        if state & OPEN != 0 && job != last {
-            if shared
-                .state
-                .compare_exchange_weak(state, state + 1, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-            {
-                last = job;
+        let jobs = shared.jobs.load(Ordering::SeqCst);
+        if let Some(at) = shared.to_join(Jobs(jobs)) {
+            let joined = jobs + Jobs::worker(at);
+            if shared.jobs.compare_exchange_weak(jobs, joined, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 spins = 0;
-                // SAFETY: this worker is counted inside an open job, so the pointer was set before and is not written until the
-                // count below goes down.
-                let work = unsafe { *shared.work.get() };
-                if let Some(work) = work {
-                    // SAFETY: `run` keeps the closure alive until the count below goes down.
-                    let work = unsafe { &*work };
-                    let run = std::panic::AssertUnwindSafe(|| take_units(shared, work));
-                    if std::panic::catch_unwind(run).is_err() {
-                        shared.panicked.store(true, Ordering::Relaxed);
-                    }
-                }
-                shared.state.fetch_sub(1, Ordering::AcqRel);
+                shared.help(at);
             }
             continue;
         }
@@ -189,8 +301,7 @@ fn worker(shared: &Shared, index: usize) {
             continue;
         }
         shared.asleep[index].store(true, Ordering::SeqCst);
-        let state = shared.state.load(Ordering::SeqCst);
-        if state & OPEN == 0 || state & !(JOB - 1) == last {
+        if shared.to_join(Jobs(shared.jobs.load(Ordering::SeqCst))).is_none() {
             std::thread::park();
         }
         shared.asleep[index].store(false, Ordering::SeqCst);
@@ -241,94 +352,5 @@ impl<'a, T: Copy> DisjointSliceMut<'a, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        sync::Condvar,
-        time::{Duration, Instant},
-    };
-
-    use super::*;
-
-    /// Run a job of one unit for each member, in which each unit waits for all others: true if all of them met.
-    fn all_meet(pool: &ThreadPool) -> bool {
-        let (members, met) = (pool.members(), (Mutex::new(0), Condvar::new()));
-        let missed = AtomicBool::new(false);
-        pool.run(members, &|_| {
-            let mut count = met.0.lock().unwrap();
-            *count += 1;
-            met.1.notify_all();
-            // The first unit that waits in vain releases the others.
-            let waits = |count: &mut usize| *count < members && !missed.load(Ordering::Relaxed);
-            if met.1.wait_timeout_while(count, Duration::from_secs(20), waits).unwrap().1.timed_out() {
-                missed.store(true, Ordering::Relaxed);
-                met.1.notify_all();
-            }
-        });
-        !missed.into_inner()
-    }
-
-    /// Wait until all workers of a pool sleep.
-    fn sleep(pool: &ThreadPool) {
-        let asleep = || pool.threads.iter().all(|(i, _)| pool.shared.asleep[*i].load(Ordering::SeqCst));
-        let begun = Instant::now();
-        while !asleep() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "the workers stay awake");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    #[test]
-    fn every_unit_runs_once() {
-        let pool = ThreadPool::new(3);
-        for round in 0..2000 {
-            let units = round % 37;
-            let counts: Vec<AtomicUsize> = (0..units).map(|_| AtomicUsize::new(0)).collect();
-            pool.run(units, &|u| {
-                counts[u].fetch_add(1, Ordering::Relaxed);
-            });
-            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 1));
-            if round % 500 == 0 {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-        }
-    }
-
-    #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_stays_usable() {
-        let pool = ThreadPool::new(2);
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            pool.run(8, &|u| assert!(u != 5, "on purpose"));
-        }));
-        assert!(caught.is_err());
-        assert!(all_meet(&pool), "one thread is left");
-    }
-
-    #[test]
-    fn a_pool_wakes_all_workers_if_some_threads_cannot_be_started() {
-        let pool = ThreadPool::with_threads(4, |name, body| match name.as_str() {
-            "compute-1" => Err(std::io::ErrorKind::OutOfMemory.into()),
-            _ => Ok(std::thread::spawn(body).thread().clone()),
-        });
-        assert_eq!(pool.members(), 3);
-        for _ in 0..3 {
-            sleep(&pool);
-            assert!(all_meet(&pool));
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "index outside of the borrowed slice")]
-    fn a_write_outside_of_the_slice_panics() {
-        let mut values = [0.0; 4];
-        // SAFETY: one call at a time.
-        unsafe { DisjointSliceMut::new(&mut values[..3]).set(3, 1.0) };
-    }
-
-    #[test]
-    #[should_panic(expected = "range outside of the borrowed slice")]
-    fn a_range_that_overflows_panics() {
-        let mut values = [0.0; 4];
-        // SAFETY: one call at a time.
-        let _ = unsafe { DisjointSliceMut::new(&mut values).slice(2, usize::MAX) };
-    }
-}
+#[path = "thread_pool_tests.rs"]
+mod tests;
