@@ -1,10 +1,13 @@
 //! Memory of weights: values that are owned, or a part of a mapped file.
 //!
 //! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. Files
-//! that only this program writes are replaced, never changed. GGUF files are others': one that gets shorter while it is mapped
-//! reads as zeros beyond its end (see `guard`), and [`check_maps`], which follows every pass and every loading, is an error.
+//! that only this program writes are replaced, never changed. GGUF files are others': on Unix, one that gets shorter while it is
+//! mapped reads as zeros beyond its end (see `guard`), and [`check_maps`], which follows every pass and every loading, is an error.
 
+#[cfg(unix)]
 mod guard;
+#[cfg(any(not(unix), test))]
+mod unguarded;
 
 use std::{
     fs::File,
@@ -18,7 +21,10 @@ use std::{
 };
 
 use bytemuck::Pod;
+#[cfg(unix)]
 use guard::Guard;
+#[cfg(not(unix))]
+use unguarded::Guard;
 
 /// Bytes of a huge page; a smaller array has none.
 const HUGE_PAGE: usize = 2 << 20;
@@ -221,6 +227,7 @@ mod tests {
     }
 
     /// In a process of its own: other tests would also find the file.
+    #[cfg(unix)]
     #[test]
     fn a_file_that_gets_shorter_is_an_error() {
         let name = concat!(module_path!(), "::a_file_that_gets_shorter_is_an_error");
