@@ -1,9 +1,11 @@
-//! Basics for every part of the engine: where events go, which runs are cancelled, and why work ends early.
+//! Basics for every part of the engine: where events go, what is cancelled, and why work ends early.
 
 use std::{
-    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -14,36 +16,36 @@ use specreel_record::{Event, EventKind, Failure, FailureClass, panic_words};
 /// Events that may wait before the engine does.
 pub(crate) const EVENTS: usize = 1024;
 
-/// Cancelled runs; 0 is the loading of models.
+/// Whether one run, or one loading of models, is cancelled. Clones share that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The tokens of what was asked for and has not ended, with the numbers of their runs; 0 is the loading of models. Whoever has
+/// ended has no token any more, so a cancel that comes too late does nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Cancelled(Arc<Mutex<BTreeSet<u64>>>);
+pub(crate) struct CancelTokens(Arc<Mutex<Vec<(u64, Weak<AtomicBool>)>>>);
 
-impl Cancelled {
-    /// Cancel this run, even if it still waits.
-    pub fn add(&self, run: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(run);
+impl CancelTokens {
+    /// The token of something new.
+    pub fn create(&self, run: u64) -> CancelToken {
+        let token = CancelToken::default();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, token)| token.strong_count() > 0);
+        all.push((run, Arc::downgrade(&token.0)));
+        token
     }
 
-    /// True if this run is cancelled.
-    pub fn contains(&self, run: u64) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&run)
-    }
-
-    /// The run has ended: its number may be used again.
-    pub fn forget(&self, run: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-    }
-}
-
-/// Forgets that a run was cancelled, when dropped.
-pub(crate) struct Forget<'a> {
-    pub cancelled: &'a Cancelled,
-    pub run: u64,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.cancelled.forget(self.run);
+    /// Cancel all that has this number, even if it still waits.
+    pub fn cancel(&self, run: u64) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = all.iter().filter(|(of, _)| *of == run).filter_map(|(_, token)| token.upgrade());
+        tokens.for_each(|token| token.store(true, Ordering::Relaxed));
     }
 }
 
@@ -121,4 +123,23 @@ pub(crate) fn internal(error: String) -> Failure {
 /// Milliseconds since then.
 pub(crate) fn since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_belongs_to_what_has_been_asked_for() {
+        let tokens = CancelTokens::default();
+        tokens.cancel(1);
+        let [one, same, other] = [1, 1, 2].map(|run| tokens.create(run));
+        assert!(!one.is_cancelled(), "a cancel of before");
+        tokens.cancel(1);
+        assert!(one.is_cancelled() && same.clone().is_cancelled() && !other.is_cancelled());
+        drop((one, same));
+        assert!(!tokens.create(1).is_cancelled(), "what has ended");
+        let _last = tokens.create(3);
+        assert_eq!(tokens.0.lock().unwrap().len(), 2, "tokens of what has ended are not kept");
+    }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     command::Command,
-    events::{Cancelled, EventSender, guarded, internal},
+    events::{CancelToken, EventSender, guarded, internal},
     models::{Halves, Kept, memory_check::Footprint},
 };
 use specreel_model::ModelSpec;
@@ -20,9 +20,13 @@ const SWITCHES: usize = 8;
 
 /// What reaches the engine's thread.
 pub(crate) enum Message {
-    Command(Box<Command>),
-    Switch(Box<Switch>),
+    /// With what cancels it.
+    Command(Box<Command>, CancelToken),
+    Switch(Box<Switch>, CancelToken),
 }
+
+/// Models to load for a switch, with what cancels that.
+pub(crate) type Asked = (Box<ModelSpec>, CancelToken);
 
 /// Models that replace the loaded ones.
 pub(crate) struct Switch {
@@ -54,26 +58,22 @@ impl Standing {
 pub(crate) fn start(
     engine: mpsc::WeakSender<Message>,
     events: EventSender,
-    cancelled: Cancelled,
     standing: Standing,
     prepare: impl FnOnce() + Send + 'static,
-) -> Result<mpsc::Sender<Box<ModelSpec>>, Failure> {
-    let (sender, mut inbox) = mpsc::channel::<Box<ModelSpec>>(SWITCHES);
+) -> Result<mpsc::Sender<Asked>, Failure> {
+    let (sender, mut inbox) = mpsc::channel::<Asked>(SWITCHES);
     let work = move || {
         prepare();
-        while let Some(spec) = inbox.blocking_recv() {
+        while let Some((spec, cancel)) = inbox.blocking_recv() {
             standing.lock().is_loading = true;
-            let loaded = guarded(&events, || {
-                // Before a failure is sent: a cancel from then on means the next loading. After a success it means this switch.
-                load(&spec, &events, &cancelled, &standing).inspect_err(|_| cancelled.forget(0))
-            });
+            let loaded = guarded(&events, || load(&spec, &events, &cancel, &standing));
             let Some((footprint, halves)) = loaded else {
                 standing.lock().is_loading = false;
                 continue;
             };
             let switch = Switch { spec: *spec, footprint, halves };
             let Some(engine) = engine.upgrade() else { return };
-            if engine.blocking_send(Message::Switch(Box::new(switch))).is_err() {
+            if engine.blocking_send(Message::Switch(Box::new(switch), cancel)).is_err() {
                 return;
             }
         }
@@ -91,7 +91,7 @@ type Loaded = (Option<Footprint>, Option<(Kept, Halves)>);
 fn load(
     spec: &ModelSpec,
     sender: &EventSender,
-    cancelled: &Cancelled,
+    cancel: &CancelToken,
     standing: &Standing,
 ) -> Result<Loaded, Failure> {
     let (kept, ignore_memory) = {
@@ -106,6 +106,6 @@ fn load(
     if !fits_beside && !ignore_memory {
         return Ok((footprint, None));
     }
-    let halves = Halves::load(spec, kept, sender, cancelled)?;
+    let halves = Halves::load(spec, kept, sender, cancel)?;
     Ok((footprint, Some((kept, halves))))
 }

@@ -15,7 +15,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
     cache::{ContextKey, PrefixCache},
-    events::{Cancelled, EventSender, Stop, since},
+    events::{CancelToken, EventSender, Stop, since},
     models::Models,
     stages::{BASELINE, Decoding, FinishedRun, Runner},
     timing::ContentionMeter,
@@ -45,6 +45,8 @@ const TOGETHER: usize = 64;
 /// A finished run whose speed is measured.
 pub struct Trial {
     run: FinishedRun,
+    /// The run's: a cancel ends its measurement.
+    cancel: CancelToken,
     /// The pairs so far.
     ratios: Vec<f64>,
     /// Milliseconds per token of whole repetitions. Their pairs replace the pairs of single passes.
@@ -59,10 +61,11 @@ pub struct Trial {
 }
 
 impl Trial {
-    pub(crate) fn new(run: FinishedRun) -> Self {
+    pub(crate) fn new(run: FinishedRun, cancel: CancelToken) -> Self {
         Self {
             ratios: run.generated.pace.ratios(),
             run,
+            cancel,
             repeated: Vec::new(),
             contention: ContentionMeter::default(),
             spent_ms: 0.0,
@@ -131,7 +134,6 @@ pub(crate) struct Trials {
 
 pub(crate) struct Bench<'a> {
     pub models: &'a Models,
-    pub cancelled: &'a Cancelled,
     pub(crate) sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
@@ -139,8 +141,8 @@ pub(crate) struct Bench<'a> {
 
 impl Bench<'_> {
     /// True as soon as the measurement of these runs has to end.
-    fn ends(&self, runs: &[u64]) -> bool {
-        (self.busy)() || runs.iter().any(|run| self.cancelled.contains(*run))
+    fn ends(&self, runs: &[CancelToken]) -> bool {
+        (self.busy)() || runs.iter().any(CancelToken::is_cancelled)
     }
 
     fn with_runner<T>(
@@ -154,7 +156,7 @@ impl Bench<'_> {
             request: &trial.run.request,
             models: self.models,
             sender: &sender,
-            cancelled: self.cancelled,
+            cancel: &trial.cancel,
             ignore_memory: true,
             contenders: &trial.run.contenders,
             rates: None,
@@ -201,11 +203,8 @@ impl Trials {
             // A context that has been evicted cannot be measured any more.
             let is_kept = |key: &ContextKey| cache.contexts.keys().any(|kept| kept == key);
             let gone = |trial: &Trial| !is_kept(&trial.run.key) || !is_kept(&trial.run.plain_key);
-            let cancelled = |trial: &Trial| bench.cancelled.contains(trial.number());
-            let over = |trial: &Trial| trial.settled || gone(trial) || cancelled(trial);
-            let ended: Vec<u64> = self.trials.iter().filter(|t| over(t)).map(|t| t.number()).collect();
-            self.report_if(bench.sender, over);
-            ended.iter().for_each(|run| bench.cancelled.forget(*run));
+            let cancelled = |trial: &Trial| trial.cancel.is_cancelled();
+            self.report_if(bench.sender, |trial| trial.settled || gone(trial) || cancelled(trial));
             if self.trials.is_empty() || (bench.busy)() {
                 return Ok(());
             }
@@ -228,7 +227,7 @@ impl Trials {
         if let Some(longer) = self.trials.iter_mut().find(|trial| !trial.is_short(plain_ms)) {
             return longer.repeat_steps(cache, bench);
         }
-        let runs: Vec<u64> = self.trials.iter().map(|trial| trial.number()).collect();
+        let runs: Vec<CancelToken> = self.trials.iter().map(|trial| trial.cancel.clone()).collect();
         let ends = || bench.ends(&runs);
         let most =
             self.trials.iter().map(|trial| trial.run.generated.pace.tokens()).max().unwrap_or_default();
@@ -294,8 +293,8 @@ impl Trial {
     /// parallel schedule nothing can be timed between the steps, and of a pruned target such a pass is not the baseline's:
     /// there, a few steps alternate with a few of autoregressive decoding.
     fn repeat_steps(&mut self, cache: &mut PrefixCache, bench: &Bench<'_>) -> Result<(), Stop> {
-        let run = self.number();
-        let ends = || bench.ends(&[run]);
+        let run = [self.cancel.clone()];
+        let ends = || bench.ends(&run);
         let (started, budget_ms) = (Instant::now(), self.budget_ms() - self.spent_ms);
         let method = self.run.request.method.clone();
         let limit = self.run.request.max_new_tokens;

@@ -6,7 +6,7 @@
 use crate::{
     cache::{Clip, ClipKey, PrefixCache},
     command::RunRequest,
-    events::{Cancelled, EventSender, Stop},
+    events::{CancelToken, EventSender, Stop},
     memory,
     models::Models,
     stages::Runner,
@@ -18,14 +18,14 @@ const SHARE: u64 = 8;
 /// The next clip: first the request, then the read clip.
 #[derive(Default)]
 pub(crate) struct NextClip {
-    request: Option<Box<RunRequest>>,
+    request: Option<(Box<RunRequest>, CancelToken)>,
     clip: Option<(ClipKey, Clip)>,
 }
 
 impl NextClip {
     /// Read the clip of this request during the next run.
-    pub fn ask(&mut self, request: Box<RunRequest>) {
-        self.request = Some(request);
+    pub fn ask(&mut self, request: Box<RunRequest>, cancel: CancelToken) {
+        self.request = Some((request, cancel));
     }
 
     /// Forget everything: the models are replaced.
@@ -48,17 +48,16 @@ impl NextClip {
         &mut self,
         models: &Models,
         sender: &EventSender,
-        cancelled: &Cancelled,
-        current: u64,
+        current: &CancelToken,
         run: impl FnOnce() -> T,
     ) -> T {
-        let Some(request) = self.request.take() else { return run() };
-        let ends = || cancelled.contains(current) || cancelled.contains(request.run);
+        let Some((request, cancel)) = self.request.take() else { return run() };
+        let ends = || current.is_cancelled() || cancel.is_cancelled();
         let runner = Runner {
             request: &request,
             models,
             sender,
-            cancelled,
+            cancel: &cancel,
             ignore_memory: false,
             contenders: &[],
             rates: None,

@@ -1,8 +1,8 @@
 //! The engine's thread and the handle to it.
 //!
 //! One thread owns every tensor. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
-//! engine down rather than losing tokens, but progress may be dropped. Cancelling sets a flag that the thread checks in every
-//! step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
+//! engine down rather than losing tokens, but progress may be dropped. Each run and each loading has a token from when it is asked
+//! for, which cancelling sets, and the thread checks in every step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
 //! the run was changing.
 
 use std::{
@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use crate::{
     cache::PrefixCache,
     command::{Command, RunRequest},
-    events::{Cancelled, EVENTS, EventSender, Forget, Stop, guarded, internal},
-    loader::{self, Message, Standing, Switch},
+    events::{CancelToken, CancelTokens, EVENTS, EventSender, Stop, guarded, internal},
+    loader::{self, Asked, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
     memory,
     models::{Kept, Models, memory_check::Footprint},
@@ -37,8 +37,8 @@ pub struct Engine;
 #[derive(Clone)]
 pub struct EngineHandle {
     commands: mpsc::Sender<Message>,
-    loader: mpsc::Sender<Box<ModelSpec>>,
-    cancelled: Cancelled,
+    loader: mpsc::Sender<Asked>,
+    tokens: CancelTokens,
 }
 
 impl Engine {
@@ -58,25 +58,19 @@ impl Engine {
     ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (events, outbox) = mpsc::channel(EVENTS);
-        let (cancelled, standing) = (Cancelled::default(), Standing::default());
+        let (tokens, standing) = (CancelTokens::default(), Standing::default());
         let sender = EventSender::new(events);
-        let loader = loader::start(
-            commands.downgrade(),
-            sender.clone(),
-            cancelled.clone(),
-            standing.clone(),
-            prepare.clone(),
-        )?;
-        let flags = cancelled.clone();
+        let loader = loader::start(commands.downgrade(), sender.clone(), standing.clone(), prepare.clone())?;
+        let own = tokens.clone();
         std::thread::Builder::new()
             .name("engine".into())
             .spawn(move || {
                 // Threads started from here inherit the priority.
                 prepare();
-                work(inbox, sender, &flags, standing);
+                work(inbox, sender, own, standing);
             })
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
-        Ok((EngineHandle { commands, loader, cancelled }, outbox))
+        Ok((EngineHandle { commands, loader, tokens }, outbox))
     }
 }
 
@@ -96,31 +90,34 @@ impl EngineHandle {
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         let full = || internal("the engine's queue is full: too many commands are waiting".into());
         let stopped = || internal("the engine has stopped".into());
+        let run = match &command {
+            Command::Run(request) | Command::ReadNext(request) => request.run,
+            _ => 0,
+        };
+        let cancel = self.tokens.create(run);
         if let Command::Switch(spec) = command {
-            // A cancel that came too late for the last one does not mean this one.
-            self.cancelled.forget(0);
-            return self.loader.try_send(spec).map_err(|e| match e {
+            return self.loader.try_send((spec, cancel)).map_err(|e| match e {
                 mpsc::error::TrySendError::Full(_) => full(),
                 mpsc::error::TrySendError::Closed(_) => stopped(),
             });
         }
-        self.commands.try_send(Message::Command(Box::new(command))).map_err(|e| match e {
+        self.commands.try_send(Message::Command(Box::new(command), cancel)).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => full(),
             mpsc::error::TrySendError::Closed(_) => stopped(),
         })
     }
 
     /// Cancel a run within one step, whether it runs or waits; it answers with its `done` event. Run 0 is the loading of models:
-    /// it answers with `failed`.
+    /// it answers with `failed`. Nothing that is sent later is cancelled, even if it has the same number.
     pub fn cancel(&self, run: u64) {
-        self.cancelled.add(run);
+        self.tokens.cancel(run);
     }
 }
 
-struct Worker<'a> {
+struct Worker {
     /// Where events of run 0 go.
     events: EventSender,
-    cancelled: &'a Cancelled,
+    tokens: CancelTokens,
     models: Option<Models>,
     standing: Standing,
     cache: PrefixCache,
@@ -130,12 +127,12 @@ struct Worker<'a> {
     next_clip: NextClip,
 }
 
-fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Cancelled, standing: Standing) {
+fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, tokens: CancelTokens, standing: Standing) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
     let mut worker = Worker {
         events: events.clone(),
-        cancelled,
+        tokens,
         models: None,
         standing: standing.clone(),
         cache,
@@ -145,8 +142,8 @@ fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Can
     };
     while let Some(message) = inbox.blocking_recv() {
         match message {
-            Message::Switch(switch) => worker.switch(*switch),
-            Message::Command(command) => worker.obey(*command),
+            Message::Switch(switch, cancel) => worker.switch(*switch, &cancel),
+            Message::Command(command, cancel) => worker.obey(*command, cancel),
         }
         let is_busy = || !inbox.is_empty() || inbox.is_closed() || events.is_closed();
         // Two loads at once would be measured as one.
@@ -157,20 +154,20 @@ fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, cancelled: &Can
     }
 }
 
-impl Worker<'_> {
-    fn obey(&mut self, command: Command) {
+impl Worker {
+    fn obey(&mut self, command: Command, cancel: CancelToken) {
         match command {
             Command::IgnoreMemory => self.standing.lock().ignore_memory = true,
             Command::KeepSpeeds(file) => {
                 self.rates.get_mut().unwrap_or_else(PoisonError::into_inner).keep_in(file);
             }
-            Command::Load(spec) => self.load(spec),
+            Command::Load(spec) => self.load(spec, &cancel),
             // The handle gives it to the loader, which answers with a message of its own.
             Command::Switch(_) => {}
-            Command::ReadNext(request) => self.next_clip.ask(request),
+            Command::ReadNext(request) => self.next_clip.ask(request, cancel),
             Command::Run(request) => {
                 self.revive();
-                self.run(&request);
+                self.run(&request, cancel);
             }
         }
     }
@@ -179,11 +176,11 @@ impl Worker<'_> {
     fn revive(&mut self) {
         let spec = self.standing.lock().spec.clone();
         if let Some(spec) = spec.filter(|_| self.models.as_ref().is_some_and(Models::are_lost)) {
-            self.load(spec);
+            self.load(spec, &self.tokens.create(0));
         }
     }
 
-    fn load(&mut self, spec: ModelSpec) {
+    fn load(&mut self, spec: ModelSpec, cancel: &CancelToken) {
         // The old models go first: two large pairs need not fit together.
         let freed = self.drop_models();
         let sender = self.events.clone();
@@ -195,21 +192,20 @@ impl Worker<'_> {
                 _ => Ok(footprint),
             }
         };
-        self.models = guarded(&sender, || load(&spec, &sender, self.cancelled, footprint, freed));
+        self.models = guarded(&sender, || load(&spec, &sender, cancel, footprint, freed));
         self.use_models(spec);
     }
 
     /// Replace the loaded models with new ones, which the loader has loaded, or, without memory for both pairs, leaves to be loaded
     /// here. The old ones stay if the new ones cannot be used.
-    fn switch(&mut self, switch: Switch) {
+    fn switch(&mut self, switch: Switch, cancel: &CancelToken) {
         let Switch { spec, footprint, halves } = switch;
         self.standing.lock().is_loading = false;
         let old = self.standing.lock().spec.clone();
         let kept = old.as_ref().map(|old| Kept::between(old, &spec)).unwrap_or_default();
         let sender = self.events.clone();
         // It may have waited for the end of a run.
-        if self.cancelled.contains(0) {
-            self.cancelled.forget(0);
+        if cancel.is_cancelled() {
             sender.send(EventKind::Failed(CheckpointError::Stopped.into()));
             return;
         }
@@ -234,9 +230,9 @@ impl Worker<'_> {
         if guarded(&sender, fits).is_none() {
             return;
         }
-        self.load(spec);
+        self.load(spec, cancel);
         if let Some(old) = old.filter(|_| self.models.is_none()) {
-            self.load(old);
+            self.load(old, &self.tokens.create(0));
         }
     }
 
@@ -268,8 +264,8 @@ impl Worker<'_> {
         self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
     }
 
-    fn run(&mut self, request: &RunRequest) {
-        let (sender, cancelled) = (self.events.of(request.run), self.cancelled);
+    fn run(&mut self, request: &RunRequest, cancel: CancelToken) {
+        let sender = self.events.of(request.run);
         let ignore_memory = self.standing.lock().ignore_memory;
         self.next_clip.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
@@ -284,30 +280,29 @@ impl Worker<'_> {
                 request,
                 models,
                 sender: &sender,
-                cancelled,
+                cancel: &cancel,
                 ignore_memory,
                 contenders: &[],
                 rates,
                 idle: None,
             };
-            next_clip.during(models, &sender, cancelled, request.run, || runner.run(cache))
+            next_clip.during(models, &sender, &cancel, || runner.run(cache))
         });
         match finished {
             Some(run) => {
                 self.cache.writing = None;
                 if let Some(run) = run {
-                    self.trials.add(Trial::new(run), &self.events);
+                    self.trials.add(Trial::new(run, cancel), &self.events);
                 }
             }
             None => self.cache.abandon(),
         }
-        cancelled.forget(request.run);
     }
 
     /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
     fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
         let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
-        let bench = Bench { models, cancelled: self.cancelled, sender: &self.events, busy };
+        let bench = Bench { models, sender: &self.events, busy };
         let (trials, cache) = (&mut self.trials, &mut self.cache);
         let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
         match measured {
@@ -324,14 +319,11 @@ impl Worker<'_> {
 fn load(
     spec: &ModelSpec,
     sender: &EventSender,
-    cancelled: &Cancelled,
+    cancel: &CancelToken,
     footprint: impl FnOnce() -> Result<Option<Footprint>, Failure>,
     freed: Option<u64>,
 ) -> Result<Models, Failure> {
-    // Before any outcome is sent: a cancel from then on means the next loading.
-    let loading = Forget { cancelled, run: 0 };
-    let models = Models::load(spec, footprint()?, sender, cancelled)?;
-    drop(loading);
+    let models = Models::load(spec, footprint()?, sender, cancel)?;
     sender.send(ready(&models, freed));
     Ok(models)
 }

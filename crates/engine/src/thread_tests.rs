@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::testing::{LOSES, PANICS, SLOW, TURNS};
-use specreel_record::{Draft, PromptSeen, Stage};
+use specreel_record::{Draft, PromptSeen, Stage, StopReason};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
 use specreel_tensor::{DeviceChoice, gpu::testing};
@@ -160,17 +160,39 @@ fn a_refused_request_costs_nothing() {
 }
 
 #[test]
+fn a_cancel_that_comes_too_late_hits_nothing_else() {
+    let mut rig = Rig::new();
+    let request = rig.request("first");
+    for _ in 0..2 {
+        rig.handle.send(Command::Run(Box::new(request.clone()))).unwrap();
+        let reason = loop {
+            match rig.events.blocking_recv().unwrap().kind {
+                EventKind::Done { reason, .. } => break reason,
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                _ => {}
+            }
+        };
+        assert_ne!(reason, StopReason::Cancelled);
+        rig.handle.send(Command::Load(spec(DeviceChoice::Cpu))).unwrap();
+        assert!(rig.switched().is_ok());
+        // Both have ended; the next ones have the same numbers.
+        rig.handle.cancel(request.run);
+        rig.handle.cancel(0);
+    }
+}
+
+#[test]
 fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
     let (events, _outbox) = mpsc::channel(EVENTS);
-    let (sender, cancelled) = (EventSender::new(events), Cancelled::default());
+    let (sender, tokens) = (EventSender::new(events), CancelTokens::default());
     type Check = fn() -> Result<Option<Footprint>, Failure>;
     let outcomes: [Check; 2] = [|| Err(internal("not enough memory".into())), || panic!("on purpose")];
     for fits in outcomes {
-        cancelled.add(0);
-        assert!(
-            guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancelled, fits, None)).is_none()
-        );
-        assert!(!cancelled.contains(0));
+        let cancel = tokens.create(0);
+        tokens.cancel(0);
+        assert!(cancel.is_cancelled());
+        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancel, fits, None)).is_none());
+        assert!(!tokens.create(0).is_cancelled());
     }
 }
 
@@ -178,21 +200,21 @@ fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
 fn a_kept_context_grows_only_into_memory_that_is_there() {
     let mut rig = Rig::new();
     let (events, _outbox) = mpsc::channel(EVENTS);
-    let (sender, cancelled) = (EventSender::new(events).of(1), Cancelled::default());
+    let (sender, cancel) = (EventSender::new(events).of(1), CancelToken::default());
     let spec = spec(DeviceChoice::Cpu);
-    let mut models = load(&spec, &sender, &cancelled, || Ok(Footprint::read(&spec)), None).unwrap();
+    let mut models = load(&spec, &sender, &cancel, || Ok(Footprint::read(&spec)), None).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);
     let mut run = |models: &Models, new_tokens, method| {
         let method = Method::preset(method).unwrap();
         let request = RunRequest { method, max_new_tokens: new_tokens, ..rig.request("first") };
         let rates = None;
-        let (sender, cancelled) = (&sender, &cancelled);
+        let (sender, cancel) = (&sender, &cancel);
         let ignore_memory = false;
         let runner = Runner {
             request: &request,
             models,
             sender,
-            cancelled,
+            cancel,
             ignore_memory,
             contenders: &[],
             rates,
@@ -216,7 +238,7 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
 fn a_full_queue_refuses_a_run() {
     // Nothing takes commands from this queue.
     let ((commands, _inbox), (loader, _specs)) = (mpsc::channel(1), mpsc::channel(1));
-    let handle = EngineHandle { commands, loader, cancelled: Cancelled::default() };
+    let handle = EngineHandle { commands, loader, tokens: CancelTokens::default() };
     for command in [Command::IgnoreMemory, Command::Switch(Box::default())] {
         handle.send(command.clone()).unwrap();
         assert!(handle.send(command).unwrap_err().error.contains("queue is full"));
@@ -237,6 +259,8 @@ fn after_a_gpu_is_lost_the_models_are_loaded_anew() {
     assert_eq!(failure.class, FailureClass::Internal);
     assert!(failure.error.contains("the GPU was lost"), "{}", failure.error);
     assert!(failure.hint.is_some_and(|hint| hint.contains("run it again")));
+    // A cancel that came too late for the first loading does not mean the one that follows.
+    rig.handle.cancel(0);
     // Nothing of the lost device is used again.
     for kept in [false, true] {
         let request = rig.request("what is it");
@@ -332,12 +356,13 @@ fn a_switch_that_fails_or_is_cancelled_leaves_the_old_models() {
         // Not even the context is lost.
         assert!(rig.is_kept("first"), "{words}");
     }
-    // One that waits for the end of a run is dropped by a cancel, and the next one is not.
+    // One that waits for the end of a run is dropped by a cancel, and the next one is not, even if it is sent at once.
     let request = RunRequest { max_new_tokens: 4, ..rig.request(SLOW) };
     let alone = ModelSpec { drafter: None, ..pair };
     rig.handle.send(Command::Run(Box::new(request))).unwrap();
     rig.handle.send(Command::Switch(Box::new(alone.clone()))).unwrap();
     rig.handle.cancel(0);
+    rig.handle.send(Command::Switch(Box::new(alone.clone()))).unwrap();
     let mut done = false;
     let failure = loop {
         match rig.events.blocking_recv().unwrap().kind {
@@ -351,6 +376,7 @@ fn a_switch_that_fails_or_is_cancelled_leaves_the_old_models() {
     while !done {
         done = matches!(rig.events.blocking_recv().unwrap().kind, EventKind::Done { .. });
     }
+    assert_eq!(rig.switched().unwrap().drafter, None);
     assert_eq!(rig.switch(alone).unwrap().drafter, None);
 }
 

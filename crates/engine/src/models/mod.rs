@@ -18,7 +18,7 @@ use std::{
 };
 
 use self::{grammars::Grammars, memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
-use crate::events::{Cancelled, EventSender, internal};
+use crate::events::{CancelToken, EventSender, internal};
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
 use specreel_model::{
@@ -145,9 +145,9 @@ impl Models {
         spec: &ModelSpec,
         footprint: Option<Footprint>,
         sender: &EventSender,
-        cancelled: &Cancelled,
+        cancel: &CancelToken,
     ) -> Result<Self, Failure> {
-        let halves = Halves::load(spec, Kept::default(), sender, cancelled)?;
+        let halves = Halves::load(spec, Kept::default(), sender, cancel)?;
         Self::pair(spec, halves, footprint, &mut None)
     }
 
@@ -225,12 +225,12 @@ impl Kept {
     }
 }
 
-/// Reports the progress of a load within a run (0: before any), from any thread; breaks if the run is cancelled.
-pub(crate) fn load_progress(sender: &EventSender, cancelled: &Cancelled, run: u64) -> LoadProgress {
-    let (sender, cancelled, begun) = (sender.clone(), cancelled.clone(), Instant::now());
+/// Reports the progress of a load, from any thread; breaks if it is cancelled.
+pub(crate) fn load_progress(sender: &EventSender, cancel: &CancelToken) -> LoadProgress {
+    let (sender, cancel, begun) = (sender.clone(), cancel.clone(), Instant::now());
     let percent = AtomicUsize::new(usize::MAX);
     Arc::new(move |done, total| {
-        if cancelled.contains(run) {
+        if cancel.is_cancelled() {
             return ControlFlow::Break(());
         }
         // Checkpoints call this often.
@@ -253,12 +253,12 @@ pub(crate) struct Halves {
 }
 
 impl Halves {
-    /// Load them. Fails if a device is missing, a checkpoint cannot be used, or the loading (run 0) is cancelled.
+    /// Load them. Fails if a device is missing, a checkpoint cannot be used, or the loading is cancelled.
     pub fn load(
         spec: &ModelSpec,
         kept: Kept,
         sender: &EventSender,
-        cancelled: &Cancelled,
+        cancel: &CancelToken,
     ) -> Result<Self, Failure> {
         // Both before either model is read, so that a missing device is reported at once.
         let target_device = (!kept.target).then(|| spec.open_target_device()).transpose()?;
@@ -266,7 +266,7 @@ impl Halves {
         let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
         let read = |files: &ModelFiles, device: &ComputeDevice| {
             let checkpoint = VideoLlm::open(files)?
-                .with_progress(load_progress(sender, cancelled, 0))
+                .with_progress(load_progress(sender, cancel))
                 .with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
             Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))

@@ -20,7 +20,7 @@ use std::{
 
 use crate::{
     command::RunRequest,
-    events::{Cancelled, EventSender, since},
+    events::{CancelToken, EventSender, since},
     models::{Models, load_progress},
     timing::{Part, Rates, StagePace, rates},
 };
@@ -41,7 +41,7 @@ pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
     pub models: &'a Models,
     pub(crate) sender: &'a EventSender,
-    pub cancelled: &'a Cancelled,
+    pub cancel: &'a CancelToken,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
     /// The drafters among which the run may change, the chosen one first; empty if its method chooses none.
@@ -60,7 +60,7 @@ impl Runner<'_> {
 
     /// Reports the progress of a load within a run, from another thread too; breaks if the run is cancelled.
     pub(crate) fn load_progress(&self) -> LoadProgress {
-        load_progress(self.sender, self.cancelled, self.request.run)
+        load_progress(self.sender, self.cancel)
     }
 
     /// Report progress with the time left, if it is known; break if the run is cancelled.
@@ -76,7 +76,7 @@ impl Runner<'_> {
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
-        if self.cancelled.contains(self.request.run) {
+        if self.cancel.is_cancelled() {
             return ControlFlow::Break(());
         }
         // Steps report themselves; only the beginning of the stage is sent.
