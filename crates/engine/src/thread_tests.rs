@@ -201,7 +201,8 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
     let mut rig = Rig::new();
     let (events, _outbox) = mpsc::channel(EVENTS);
     let (sender, cancel) = (EventSender::new(events).of(1), CancelToken::default());
-    let spec = spec(DeviceChoice::Cpu);
+    let pair = spec(DeviceChoice::Cpu);
+    let spec = ModelSpec { heads: vec![pair.target.with_file_name("sparrow")], ..pair };
     let mut models = load(&spec, &sender, &cancel, || Ok(Footprint::read(&spec)), None).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);
     let mut run = |models: &Models, new_tokens, method| {
@@ -231,6 +232,9 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
     assert!(error.starts_with("a caption of up to 1000 tokens takes about "), "{error}");
     // The drafter's context is another one.
     let (class, _) = run(&models, 8, "specvlm").unwrap_err();
+    assert_eq!(class, FailureClass::Memory);
+    // A draft head keeps the target's states at the new tokens.
+    let (class, _) = run(&models, 8, "sparrow").unwrap_err();
     assert_eq!(class, FailureClass::Memory);
 }
 

@@ -1,7 +1,7 @@
 //! The drafters of a generation: one of them drafts, and another may take over at any step.
 //!
 //! All of them learn what was emitted. A drafter that has not read the prompt yet does so when it takes over; until then the emitted
-//! tokens and the target's states at them are kept for it.
+//! tokens are kept for it, and the target's states at them if it is a draft head.
 
 use specreel_tensor::Result;
 
@@ -39,6 +39,11 @@ impl<'a> Reserve<'a> {
     ) -> Self {
         Self { contender, read: Box::new(read) }
     }
+
+    /// True if it needs the target's states at the emitted tokens.
+    fn reads_states(&self) -> bool {
+        matches!(self.contender.drafter, Drafter::Head { .. })
+    }
 }
 
 /// What one drafter of a generation did.
@@ -69,12 +74,27 @@ impl Drafted {
     }
 }
 
-/// Tokens that a step emitted.
+/// What was emitted while a drafter has not read it.
+#[derive(Default)]
 struct Emitted {
-    accepted: Vec<u32>,
-    root: u32,
-    /// The target's final states at the step's root and the accepted drafts.
-    states: States,
+    ids: Vec<u32>,
+    /// The target's final states at the token before each of them, step by step; empty if no draft head waits.
+    states: Vec<States>,
+}
+
+impl Emitted {
+    /// Tell a drafter that has read the prompt.
+    fn replay(&self, proposer: &mut dyn Proposer, target: &Sequence, reads_states: bool) -> Result<()> {
+        let Some((root, accepted)) = self.ids.split_last() else { return Ok(()) };
+        let tree = Tree::chain(accepted.iter().copied());
+        let path: Vec<usize> = (0..accepted.len()).collect();
+        let states = if reads_states {
+            States::cat(&self.states)?
+        } else {
+            States::new(Vec::new(), target.decoder().width())?
+        };
+        proposer.commit(&Proposal { tree, ..Proposal::default() }, &path, *root, target, 0, &states)
+    }
 }
 
 struct Member<'a> {
@@ -95,8 +115,8 @@ pub(crate) struct DrafterSet<'a> {
     members: Vec<Member<'a>>,
     active: usize,
     prompt: &'a [u32],
-    /// What was emitted so far, while a drafter has not read it.
-    emitted: Vec<Emitted>,
+    /// What was emitted so far, while a drafter waits.
+    emitted: Emitted,
 }
 
 impl<'a> DrafterSet<'a> {
@@ -115,7 +135,7 @@ impl<'a> DrafterSet<'a> {
         if !members.is_empty() {
             members.extend(reserves.into_iter().map(|reserve| member(Readiness::Waiting(reserve), false)));
         }
-        Self { members, active: 0, prompt, emitted: Vec::new() }
+        Self { members, active: 0, prompt, emitted: Emitted::default() }
     }
 
     /// True if nothing drafts.
@@ -143,24 +163,27 @@ impl<'a> DrafterSet<'a> {
                 return Ok(true);
             }
         };
+        let reads_states = reserve.reads_states();
         let Contender { drafter, context, .. } = reserve.contender;
         let Some(mut inputs) = (reserve.read)()? else { return Ok(false) };
         if let Some(sequence) = &mut inputs.sequence {
             sequence.mark();
         }
-        let Some(mut proposer) = proposer(drafter, context, inputs, self.prompt) else {
-            return Ok(true);
-        };
-        for Emitted { accepted, root, states } in &self.emitted {
-            let tree = Tree::chain(accepted.iter().copied());
-            let path: Vec<usize> = (0..accepted.len()).collect();
-            proposer.commit(&Proposal { tree, ..Proposal::default() }, &path, *root, target, 0, states)?;
+        if let Some(mut proposer) = proposer(drafter, context, inputs, self.prompt) {
+            self.emitted.replay(&mut *proposer, target, reads_states)?;
+            member.state = Readiness::Ready(proposer);
         }
-        member.state = Readiness::Ready(proposer);
-        if !self.members.iter().any(|member| matches!(member.state, Readiness::Waiting(_))) {
-            self.emitted.clear();
+        if !self.waits(|_| true) {
+            self.emitted = Emitted::default();
+        } else if !self.waits(Reserve::reads_states) {
+            self.emitted.states = Vec::new();
         }
         Ok(true)
+    }
+
+    /// True if a drafter waits of which this is true.
+    fn waits(&self, of: impl Fn(&Reserve<'a>) -> bool) -> bool {
+        self.members.iter().any(|member| matches!(&member.state, Readiness::Waiting(reserve) if of(reserve)))
     }
 
     /// The drafter that drafts; `None` if there is none.
@@ -190,23 +213,19 @@ impl<'a> DrafterSet<'a> {
             true => Some(tapped(pass, target.decoder())?),
             false => None,
         };
-        let mut waits = false;
         for member in &mut self.members {
             let states = all.as_ref().filter(|_| member.taps).unwrap_or(&pass.states);
-            match &mut member.state {
-                Readiness::Ready(proposer) => proposer.commit(proposal, path, root, target, base, states)?,
-                Readiness::Waiting(_) => waits = true,
-                Readiness::Gone => {}
+            if let Readiness::Ready(proposer) = &mut member.state {
+                proposer.commit(proposal, path, root, target, base, states)?;
             }
         }
-        if waits {
+        if self.waits(|_| true) {
             let nodes = proposal.tree.nodes();
+            self.emitted.ids.extend(path.iter().map(|&node| nodes[node].id).chain([root]));
+        }
+        if self.waits(Reserve::reads_states) {
             let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
-            self.emitted.push(Emitted {
-                accepted: path.iter().map(|&node| nodes[node].id).collect(),
-                root,
-                states: pass.states.select(&rows)?,
-            });
+            self.emitted.states.push(pass.states.select(&rows)?);
         }
         Ok(())
     }
@@ -236,6 +255,75 @@ fn proposer<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Occurrence, auto::DraftCost};
+    use specreel_model::{decoder::Taps, draft_head::Recipe, family::VideoLlm};
+    use specreel_tensor::WeightType;
+
+    fn contender(drafter: Drafter) -> Contender {
+        let cost = DraftCost { front_ms: 0.0, row_ms: 1.0, chance: 0.5, later: [0.0; RANKS - 1] };
+        let context = VisualContext::of_share(0.0);
+        Contender { drafter, context, cost, text_tokens: 8, further: 0.25 }
+    }
+
+    #[test]
+    fn states_are_kept_for_draft_heads_alone_and_until_they_have_read_them() {
+        let fixtures =
+            std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures"));
+        let load = |name| VideoLlm::load(&fixtures.join(name), WeightType::F32, &mut |_, _| {}).unwrap();
+        let (model, small) = (load("gqa_tied"), load("mha_tied_bf16"));
+        let lookup = || Drafter::Lookup { ngram: 2, min_ngram: 1, occurrence: Occurrence::Latest };
+        let prompt = [9, 31, 44, 17];
+        let (model_waits, lookup_waits) = (contender(Drafter::Model {}), contender(lookup()));
+        let head_waits = contender(Drafter::Head { recipe: Recipe::Msd });
+        for (others, head) in [
+            (vec![&model_waits, &lookup_waits], None),
+            (vec![&model_waits, &head_waits, &lookup_waits], Some(2)),
+        ] {
+            let mut target = Sequence::new(model.decoder().clone(), 32);
+            target.feed(&prompt[..3], &Taps::default()).unwrap();
+            let mut sequences: Vec<_> =
+                others.iter().map(|_| Sequence::new(small.decoder().clone(), 32)).collect();
+            for sequence in &mut sequences {
+                sequence.feed(&prompt[..3], &Taps::default()).unwrap();
+            }
+            let reserves = others.iter().zip(&mut sequences).map(|(of, sequence)| {
+                let reads = of.drafter.reads();
+                Reserve::new(of, move || {
+                    Ok(Some(DrafterInputs { sequence: reads.then_some(sequence), head: None }))
+                })
+            });
+            let context = VisualContext::of_share(0.0);
+            let inputs = DrafterInputs::default();
+            let mut set = DrafterSet::new((&lookup(), &context), inputs, &prompt, reserves.collect());
+            let kept = |set: &DrafterSet<'_>| {
+                (set.emitted.ids.len(), set.emitted.states.iter().map(States::rows).sum::<usize>())
+            };
+            let mut step = |set: &mut DrafterSet<'_>, drafts: &[u32], accepted: usize, root| {
+                let base = target.len();
+                let rows: Vec<u32> = std::iter::once(17).chain(drafts.iter().copied()).collect();
+                let pass = target.feed(&rows, &Taps::default()).unwrap();
+                target.truncate(base + 1 + accepted);
+                let tree = Tree::chain(drafts.iter().copied());
+                let proposal = Proposal { tree, ..Proposal::default() };
+                let path: Vec<usize> = (0..accepted).collect();
+                set.commit(&proposal, &path, root, (&target, base), &pass, &[]).unwrap();
+            };
+            step(&mut set, &[5, 6, 7], 2, 8);
+            step(&mut set, &[], 0, 17);
+            assert_eq!(kept(&set), (4, if head.is_some() { 4 } else { 0 }));
+            let target = Sequence::new(model.decoder().clone(), 1);
+            // Who has taken over, read all of it, and drafts after it.
+            assert!(set.take_over(1, &target).unwrap());
+            assert!(set.proposer().is_some());
+            if let Some(head) = head {
+                assert_eq!(kept(&set), (4, 4));
+                assert!(set.take_over(head, &target).unwrap());
+            }
+            assert_eq!(kept(&set), (4, 0), "lookup waits for the tokens only");
+            assert!(set.take_over(others.len(), &target).unwrap());
+            assert_eq!(kept(&set), (0, 0));
+        }
+    }
 
     #[test]
     fn places_are_counted_by_the_choice_that_passed() {

@@ -114,11 +114,16 @@ impl Runner<'_> {
             })
         };
         let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
+        // All of them may take over, one after the other.
+        let mut taken = 0;
         let fits = |contender: &Contender| {
             let unseen = if contender.context.share() == Some(0.0) { visual } else { 0 };
             let slots = prompt - unseen + self.request.max_new_tokens + KV_HEADROOM;
-            let bytes = self.drafter_cache_bytes(&contender.drafter, slots);
-            footprint.is_none_or(|known| known.check_growth(bytes, self.request.max_new_tokens).is_ok())
+            let bytes = taken + self.drafter_bytes(&contender.drafter, slots);
+            let fits =
+                footprint.is_none_or(|known| known.check_growth(bytes, self.request.max_new_tokens).is_ok());
+            taken = if fits { bytes } else { taken };
+            fits
         };
         let reserves = self.with_rates(|rates| question.reserves(rates, target_ms, &chosen, reads));
         std::iter::once(chosen).chain(reserves.into_iter().filter(fits)).collect()
@@ -204,7 +209,7 @@ impl Runner<'_> {
         // Where the target has read something, the drafter's share was counted with it.
         if stats.timings.prefill_target_ms == 0.0 {
             let slots = context.prompt.ids.len() + room;
-            self.make_room_in(cache, key, self.drafter_cache_bytes(&method.drafter, slots))?;
+            self.make_room_in(cache, key, self.drafter_bytes(&method.drafter, slots))?;
         }
         let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
@@ -245,20 +250,19 @@ impl Runner<'_> {
         Ok(Some(drafter_key))
     }
 
-    /// Upper bound of the bytes of `slots` keys and values of the drafter; 0 if it has few besides the target's.
-    fn drafter_cache_bytes(&self, drafter: &Drafter, slots: usize) -> u64 {
-        let decoder = match (drafter, &self.models.drafter) {
-            (Drafter::Model {}, Some(drafter)) => drafter.decoder(),
-            (Drafter::Target { .. }, _) => self.models.target.decoder(),
-            (Drafter::Head { recipe }, _) => {
-                match self.models.head(*recipe).filter(|h| h.block().is_some()) {
-                    Some(head) => head.decoder(),
-                    None => return 0,
-                }
-            }
+    /// Upper bound of the bytes that a drafter keeps: `slots` keys and values, and for a draft head the target's states at the new
+    /// tokens, which it reads when it drafts next.
+    fn drafter_bytes(&self, drafter: &Drafter, slots: usize) -> u64 {
+        let (decoder, states) = match (drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) => (drafter.decoder(), 0),
+            (Drafter::Target { .. }, _) => (self.models.target.decoder(), 0),
+            (Drafter::Head { recipe }, _) => match self.models.head(*recipe) {
+                Some(head) => (head.decoder(), self.request.max_new_tokens),
+                None => return 0,
+            },
             _ => return 0,
         };
-        decoder.cache_bytes(slots) as u64
+        (decoder.cache_bytes(slots) + states * decoder.width() * size_of::<f32>()) as u64
     }
 
     /// Let the drafter read its share of the prompt. A draft model encodes the clip first, unless that is done. `alone` is false

@@ -105,7 +105,8 @@ pub trait Proposer {
 
     /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has
     /// already rolled back to the accepted tokens; `base` is the slot of the step's root in it. `states` are the states of the
-    /// verify pass that the drafter reads, final ones unless a draft head wants others, the root's row first.
+    /// verify pass that the drafter reads, final ones unless a draft head wants others, the root's row first. Only draft heads read
+    /// them: for others there may be none.
     /// Errors: if the states cannot be read.
     fn commit(
         &mut self,
