@@ -1,8 +1,8 @@
 //! The embedded demo: a model pair and a few clips, unpacked once so that they can be opened like any other file.
 //!
-//! Models and FFmpeg need real files. They go to `demo-<hash>` in the cache directory,
-//! or in the temporary directory if that is not writable. Every file is compared with the embedded bytes each time, and
-//! a missing or different one is replaced atomically, so that no other process ever sees an incomplete file.
+//! Models and FFmpeg need real files. They go to `demo-<hash>` in the cache directory, or in a directory of the user's own in the
+//! temporary directory if that is not writable; others can write neither. Every file is compared with the embedded bytes each
+//! time, and a missing or different one is replaced atomically, so that no other process ever sees an incomplete file.
 //!
 //! ```
 //! let dir = tempfile::tempdir()?;
@@ -12,9 +12,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod private;
+
 use std::{
     fs, io,
-    io::Read,
+    io::{Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -60,7 +62,7 @@ pub enum AssetError {
     Absent,
     #[error("no embedded clip `{asked}`")]
     NoClip { asked: String, count: usize },
-    /// Neither the cache nor the temporary directory is writable.
+    /// Neither the cache nor the temporary directory is writable, or others could change what is there.
     #[error("cannot unpack the embedded demo to {path}: {source}")]
     Unpack { path: PathBuf, source: io::Error },
 }
@@ -77,7 +79,7 @@ impl From<AssetError> for Failure {
             }
             AssetError::Unpack { .. } => (
                 FailureClass::Input,
-                "free some space there, or set XDG_CACHE_HOME to a writable directory".into(),
+                "free some space there, or set XDG_CACHE_HOME to a directory that only you can write".into(),
             ),
         };
         Failure { class, error: error.to_string(), hint: Some(hint) }
@@ -138,24 +140,23 @@ pub fn clip_index(name: &str) -> Option<Result<usize, AssetError>> {
 /// Unpack the demo below `cache`, or below the temporary directory, unless it is there already.
 ///
 /// # Errors
-/// This build has no demo, or neither directory is writable.
+/// This build has no demo, or neither directory is writable by this user alone.
 pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
     if !FILES.iter().any(|f| f.path == "target/config.json") {
         return Err(AssetError::Absent);
     }
-    let user = std::env::var("USER").unwrap_or_default().replace(['/', '\\'], "_");
-    let places = cache
-        .map(|dir| dir.join(format!("demo-{HASH}")))
-        .into_iter()
-        .chain([std::env::temp_dir().join(format!("specreel-{user}-demo-{HASH}"))]);
-    let mut failed = None;
-    for place in places {
-        match unpack(FILES, &place) {
-            Ok(()) => return Ok(open(&place)),
-            Err(source) => failed = Some(AssetError::Unpack { path: place, source }),
-        }
+    let name = format!("demo-{HASH}");
+    if let Some(place) = cache.map(|dir| dir.join(&name))
+        && unpack(FILES, &place).is_ok()
+    {
+        return Ok(open(&place));
     }
-    Err(failed.unwrap_or(AssetError::Absent))
+    let own = std::env::temp_dir().join(private::name());
+    let place = own.join(&name);
+    match private::directory(&own).and_then(|()| unpack(FILES, &place)) {
+        Ok(()) => Ok(open(&place)),
+        Err(source) => Err(AssetError::Unpack { path: place, source }),
+    }
 }
 
 /// The names of the embedded models, draft heads last: the names of their directories, such as `demo-target`. Unpacks nothing.
@@ -214,19 +215,21 @@ fn unpack(files: &[Embedded], place: &Path) -> io::Result<()> {
 }
 
 fn write_missing(files: &[Embedded], place: &Path, written: &mut Vec<PathBuf>) -> io::Result<()> {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    private::directory(place)?;
     for file in files {
         let path = place.join(placed(file.path));
-        if same(&path, file.bytes) {
+        let folder = path.parent().unwrap_or(place);
+        private::directory(folder)?;
+        if private::is_file(&path) && same(&path, file.bytes) {
             continue;
         }
-        let folder = path.parent().unwrap_or(place);
-        fs::create_dir_all(folder)?;
-        let half = folder.join(format!(".half-{}", std::process::id()));
-        let moved = fs::write(&half, file.bytes).and_then(|()| fs::rename(&half, &path));
-        if moved.is_err() {
-            let _ = fs::remove_file(&half);
-        }
-        moved?;
+        // Under a name that nobody can know; it goes if this fails.
+        let mut whole = tempfile::NamedTempFile::new_in(folder)?;
+        whole.write_all(file.bytes)?;
+        whole.persist(&path)?;
         written.push(path);
     }
     Ok(())
@@ -289,6 +292,32 @@ mod tests {
         fs::write(place.join("clips"), b"").unwrap();
         assert!(unpack(SMALL, &place).is_err());
         assert!(place.join("demo-target/a").exists(), "an earlier start wrote it");
+    }
+
+    /// Somebody else's links lead out of the directory.
+    #[cfg(unix)]
+    #[test]
+    fn nothing_is_written_or_read_through_links() {
+        use std::os::unix::fs::symlink;
+
+        let dir = tempfile::tempdir().unwrap();
+        let [place, folder, theirs] =
+            ["demo-x", "demo-x/demo-target", "theirs"].map(|at| dir.path().join(at));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(&theirs, b"one").unwrap();
+        symlink(&theirs, folder.join(format!(".half-{}", std::process::id()))).unwrap();
+        symlink(&theirs, folder.join("a")).unwrap();
+        unpack(SMALL, &place).unwrap();
+        // It could be changed after it was compared.
+        assert!(fs::symlink_metadata(folder.join("a")).unwrap().is_file());
+        unpack(&[Embedded { path: "target/a", bytes: b"new" }], &place).unwrap();
+        assert_eq!(fs::read(&theirs).unwrap(), b"one");
+
+        let [link, others] = ["demo-y", "others"].map(|at| dir.path().join(at));
+        fs::create_dir(&others).unwrap();
+        symlink(&others, &link).unwrap();
+        assert!(unpack(SMALL, &link).is_err());
+        assert_eq!(fs::read_dir(&others).unwrap().count(), 0);
     }
 
     #[test]
