@@ -143,3 +143,27 @@ fn thoughts_are_no_part_of_the_caption() {
     assert!(!serde_json::from_value::<Token>(token.clone()).unwrap().thinking);
     assert_eq!(serde_json::to_value(Token::new(1, "a", Verdict::Exact)).unwrap(), token);
 }
+
+#[test]
+fn a_caption_that_a_stop_text_ended_ends_before_it() {
+    use Verdict::*;
+    let steps = || [step(&[(" A", Exact), (" red", Exact)]), step(&[(" ba", Exact), ("ll", Corrected)])];
+    let text = |log: &RunLog| log.chunks().iter().map(|chunk| chunk.text.clone()).collect::<Vec<_>>();
+    for (caption, left) in [
+        (" A red b", &["A", " red", " b"][..]),
+        (" A red", &["A", " red"]),
+        (" A", &["A"]),
+        ("", &[]),
+        // Not what the tokens wrote: nothing is known of where it ends.
+        ("Other", &["A", " red", " ba", "ll"]),
+    ] {
+        let end = ended(StopReason::Stop, caption, &[1, 2, 3, 4], Stats::default());
+        let log = log(steps().into_iter().chain([end]));
+        assert_eq!(text(&log), left, "{caption}");
+        assert!(log.is_finished() && log.token_count() == 4);
+    }
+    // What is gone was not added.
+    let mut log = log(steps());
+    let end = Event::new(1, ended(StopReason::Stop, " A", &[], Stats::default()));
+    assert_eq!(log.apply(&end).chunks, 1..1);
+}

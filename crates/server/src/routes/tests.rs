@@ -1,6 +1,7 @@
 use std::{
     fs::File,
     io::{PipeReader, Read, pipe},
+    mem::ManuallyDrop,
     os::fd::OwnedFd,
     sync::{Arc, Mutex},
     thread,
@@ -38,6 +39,8 @@ fn uploads_to_a_stalled_disk_delay_nobody_else() {
     let app = Arc::new(app);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build().unwrap();
+    // A failed assertion does not wait for threads that stall.
+    let runtime = ManuallyDrop::new(runtime);
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     runtime.spawn(axum::serve(listener, routes::router(&app).unwrap()).into_future());
@@ -82,5 +85,5 @@ fn uploads_to_a_stalled_disk_delay_nobody_else() {
         assert_eq!(upload.join().unwrap().unwrap(), 200);
     }
     assert_eq!(app.videos.store.list().len(), THREADS);
-    runtime.shutdown_background();
+    ManuallyDrop::into_inner(runtime).shutdown_background();
 }

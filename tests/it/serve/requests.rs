@@ -1,0 +1,142 @@
+//! Requests that are refused, and those of clients that know other servers.
+
+use serde_json::{Value, json};
+
+use super::{
+    content,
+    server::{Server, about, ask},
+};
+
+/// Every refusal has OpenAI's shape, and says what is wrong where.
+pub fn refusals(server: &Server) {
+    let with = |more: Value| ask(&more, "demo");
+    let text = |text: &str| json!({"messages": [{"role": "user", "content": text}]});
+    for (body, status, param, words) in [
+        (with(json!({"model": "gpt-4o"})), 404, "model", "demo-target"),
+        (with(json!({"n": 2})), 400, "n", "only 1"),
+        (with(json!({"max_tokens": 0})), 400, "max_tokens", "1 to"),
+        (with(json!({"max_completion_tokens": 99_999_999})), 400, "max_completion_tokens", "1 to"),
+        (with(json!({"temperature": -1})), 400, "temperature", "0 to"),
+        (with(json!({"top_p": 0})), 400, "top_p", "above 0"),
+        (with(json!({"stop": [""]})), 400, "stop[0]", "1 to"),
+        (with(json!({"top_logprobs": 2})), 400, "top_logprobs", "logprobs"),
+        (with(json!({"temperature": "hot"})), 400, "temperature", "got \"hot\""),
+        (with(json!({"min_tokens": 5})), 400, "min_tokens", "not supported"),
+        (with(json!({"functions": [{}]})), 400, "functions", "not supported"),
+        (with(json!({"tools": [{}], "tool_choice": "required"})), 400, "tool_choice", "`auto`"),
+        (with(json!({"response_format": {"type": "xml"}})), 400, "response_format.type", "json_schema"),
+        (
+            with(json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a"}}})),
+            400,
+            "response_format.json_schema.schema",
+            "a JSON schema",
+        ),
+        (
+            with(
+                json!({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "odd"}}}}),
+            ),
+            400,
+            "response_format.json_schema.schema",
+            "odd",
+        ),
+        (with(json!({"specreel": {"display": true}})), 400, "specreel.display", "stream"),
+        (with(json!({"specreel": {"method": "nope"}})), 400, "specreel.method", "lvspec"),
+        (with(json!({"specreel": {"set": ["shape.length=x"]}})), 400, "specreel.set", "shape.length"),
+        (with(json!({"specreel": {"fps": 0}})), 400, "specreel.fps", "frames per second"),
+        (with(json!({"specreel": {"typo": 1}})), 400, "specreel.typo", "unknown field"),
+        (with(json!({"specreel": {"events": true}})), 400, "specreel.events", "stream"),
+        (with(json!({"specreel": {"start": 1e6}})), 400, "specreel.start", "video"),
+        (
+            with(json!({"specreel": {"transcript": "words"}})),
+            400,
+            "specreel.transcript",
+            "no line with a time",
+        ),
+        (with(json!({"specreel": {"transcript": []}})), 400, "specreel.transcript", "a list of {"),
+        (
+            with(json!({"specreel": {"transcript": {"path": "/etc/passwd"}}})),
+            400,
+            "specreel.transcript",
+            "no such file below",
+        ),
+        (with(json!({"specreel": {"transcribe": true}})), 400, "specreel.transcribe", "with --transcribe"),
+        (
+            with(json!({"specreel": {"transcribe": true, "transcript": "x"}})),
+            400,
+            "specreel.transcribe",
+            "choose either",
+        ),
+        (with(json!({"max_tokens": 60_000})), 400, "", "context window"),
+        (text("hello"), 400, "messages", "video_url"),
+        (about("../secret.mp4"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("/etc/passwd"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("file:///etc/passwd"), 400, "messages[0].content[0].video_url", "no such file below"),
+        (about("http://127.0.0.1/a.mp4"), 400, "messages[0].content[0].video_url", "--allow-url"),
+        (about("file-1-0"), 404, "messages[0].content[0].video_url", "/v1/files"),
+        (about("demo:99"), 400, "messages[0].content[0].video_url", "demo:"),
+        (about("data:video/mp4;base64,!!"), 400, "messages[0].content[0].video_url", "base64"),
+        (
+            about("data:video/mp4;base64,AAAA"),
+            400,
+            "messages[0].content[0].video_url",
+            "the video in the request",
+        ),
+    ] {
+        let (found, answer) = server.post("/v1/chat/completions", &body);
+        let error = &answer["error"];
+        assert_eq!((found, error["param"].as_str().unwrap_or_default()), (status, param), "{body}: {answer}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{body}: {answer}");
+        assert_eq!(error["type"], "invalid_request_error");
+        assert!(
+            !answer.to_string().contains(&*server.program.home().to_string_lossy()),
+            "a path is told: {answer}"
+        );
+    }
+    for (method, path, status) in [
+        ("GET", "/nothing", 404),
+        ("GET", "/v1/chat/completions", 405),
+        ("GET", "/v1/models/x", 404),
+        ("GET", "/v1/files/%ff", 400),
+        ("GET", "/v1/models/%ff", 400),
+    ] {
+        assert_eq!(server.get(path).0, status, "{method} {path}");
+    }
+    assert_eq!(server.send("/v1/chat/completions", "text/plain", b"{}").0, 415);
+    assert_eq!(server.send("/v1/chat/completions", "application/json", b"{").0, 400);
+    assert_eq!(server.send("/v1/files", "application/json", b"{}").0, 400);
+}
+
+/// What clients of other servers send.
+pub fn leniency(server: &Server) {
+    let ok = |more: Value| server.ok("/v1/chat/completions", &ask(&more, "demo"));
+    let unlimited = ok(json!({"max_tokens": -1, "temperature": 0}));
+    assert_eq!(unlimited["choices"][0]["finish_reason"], "stop");
+    for off in [
+        json!({"max_tokens": null}),
+        json!({"max_completion_tokens": -1, "top_k": 0, "repetition_penalty": 1.0}),
+    ] {
+        let answer = ok(off);
+        assert_eq!(answer["choices"], unlimited["choices"]);
+        assert!(
+            answer["specreel"]["notes"].is_null()
+                || !answer["specreel"]["notes"].to_string().contains("no effect")
+        );
+    }
+    let noted = ok(json!({"repetition_penalty": 1.1, "frobnicate": true, "max_tokens": 2}));
+    let notes = noted["specreel"]["notes"].to_string();
+    for words in ["`repetition_penalty` has no effect", "`frobnicate` has no effect: unknown field"] {
+        assert!(notes.contains(words), "{notes}");
+    }
+    // Histories of clients that use tools, for a model whose template has none.
+    let call = json!({"id": "a", "type": "function", "function": {"name": "now", "arguments": "{}"}});
+    let body = json!({"max_tokens": 2, "messages": [
+        {"role": "user", "content": content(&["demo"])},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "12:30"},
+        {"role": "assistant", "content": "A circle."},
+        {"role": "user", "content": "Sure?"},
+    ]});
+    let (status, answer) = server.post("/v1/chat/completions", &body);
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(status == 400 && message.contains("has no form for calls of tools; leave calls"), "{answer}");
+}
