@@ -21,6 +21,7 @@
 //! ```
 
 mod clock;
+mod container;
 pub mod cuts;
 pub mod decode;
 mod decoder;
@@ -29,6 +30,7 @@ pub mod folder;
 mod follow;
 mod held;
 pub mod orientation;
+mod packet;
 pub mod picture;
 pub mod probe;
 pub mod sampling;

@@ -1,25 +1,23 @@
 //! An opened file and its one video stream.
 
 use std::{
-    fs::File,
-    io::{Cursor, Read, Seek, SeekFrom},
+    io::{Cursor, Seek, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ffmpeg_next::{
-    self as ffmpeg, Packet, Rational,
-    codec::{self, packet::Ref},
-    ffi, format,
-    format::{context::StreamIo, stream::Disposition},
-    media,
-};
+use ffmpeg_next::{self as ffmpeg, Packet, Rational, codec, ffi, format, format::context::StreamIo, media};
 
 use super::{
     Error,
     clock::Clock,
+    container::{
+        check_format, choose, describe, flags, geometry, is_of_pictures, offline, offline_and_far, open_file,
+        refused,
+    },
     decoder::Decoder,
-    orientation::{Geometry, Orientation},
+    orientation::Geometry,
+    packet::{is_hidden, is_invisible, place},
     probe::FALLBACK_FPS,
     still,
 };
@@ -31,18 +29,8 @@ const MAX_AREA: u64 = 16_384 * 8_192;
 /// Pictures that begin later than this many seconds after the beginning of the file have damaged time stamps.
 const MAX_LEAD_S: f64 = 86_400.0;
 
-/// Demuxers that render text, or follow references to other files: never meant as a video.
-const REFUSED: [&str; 8] = ["tty", "hls", "dash", "concat", "sdp", "imf", "rtsp", "lrc"];
-
-/// Bytes that identify the kind of file.
-pub(super) const HEAD: u64 = 512;
-
 /// Read buffer in bytes.
 pub(super) const BUFFER: usize = 256 * 1024;
-
-/// How far FFmpeg may read to find the size of the pictures, in bytes and microseconds, where its default did not suffice: a
-/// recording may begin long before its first keyframe.
-const FAR: [(&str, &str); 2] = [("probesize", "200000000"), ("analyzeduration", "120000000")];
 
 /// An opened container; all streams but the video are discarded.
 pub(super) struct Source {
@@ -318,218 +306,7 @@ impl Source {
     }
 }
 
-/// True if a frame was decoded with errors, so that part of it is reconstructed from other frames.
-pub(super) fn is_damaged(picture: &ffmpeg::frame::Video) -> bool {
-    // SAFETY: the frame is alive and both are plain fields.
-    let (errors, flags) = unsafe { ((*picture.as_ptr()).decode_error_flags, (*picture.as_ptr()).flags) };
-    errors != 0 || flags & ffi::AV_FRAME_FLAG_CORRUPT != 0
-}
-
-/// Put a packet on the joined clock.
-pub(super) fn place(clock: &mut Clock, packet: &mut Packet) {
-    let (dts, pts) = (packet.dts(), packet.pts());
-    // Hidden ones have the times of others.
-    if is_hidden(packet) {
-        return;
-    }
-    let shift = clock.shift(dts, pts, packet.duration());
-    if shift != 0 {
-        packet.set_dts(dts.map(|dts| dts.saturating_add(shift)));
-        packet.set_pts(pts.map(|pts| pts.saturating_add(shift)));
-    }
-}
-
-/// True if a coded frame of VP8 or VP9 is a reference that is never shown by itself.
-fn is_invisible(codec: codec::Id, data: &[u8]) -> bool {
-    let Some(&first) = data.first() else { return false };
-    match codec {
-        // RFC 6386, section 9.1: a bit for keyframes, three for the version, then the bit of shown frames.
-        codec::Id::VP8 => first & 0x10 == 0,
-        // VP9 bitstream specification, section 6.2: marker, profile, show_existing_frame, frame_type, show_frame. A superframe, whose
-        // index ends the packet, has a shown frame.
-        codec::Id::VP9 => {
-            let is_superframe = data.last().is_some_and(|last| last & 0xe0 == 0xc0);
-            let has_reserved_bit = first & 0x30 == 0x30;
-            let bits = if has_reserved_bit { first << 1 } else { first };
-            let (shows_existing, is_shown) = (bits & 0x08 != 0, bits & 0x02 != 0);
-            !is_superframe && first & 0xc0 == 0x80 && !shows_existing && !is_shown
-        }
-        _ => false,
-    }
-}
-
-/// How the pictures of a stream are shown.
-fn geometry(
-    path: &Path,
-    kind: Option<still::Kind>,
-    input: &mut format::context::Input,
-    index: usize,
-) -> Geometry {
-    let matrix = input.stream(index).and_then(|s| {
-        s.side_data()
-            .find(|d| d.kind() == codec::packet::side_data::Type::DisplayMatrix)
-            .map(|d| Orientation::from_side_data(d.data()))
-    });
-    if is_of_pictures(input) {
-        // As viewers of pictures do: they follow EXIF, and ignore the aspect of pixels.
-        let orientation = kind.and_then(|kind| kind.orientation(path)).or(matrix);
-        return Geometry::new(orientation.unwrap_or_default(), Rational(1, 1));
-    }
-    // SAFETY: the container is open, and the stream, if any, is one of its streams; the call only reads both.
-    let aspect = unsafe {
-        let container = input.as_mut_ptr();
-        let stream = input.stream_mut(index).map_or(std::ptr::null_mut(), |mut stream| stream.as_mut_ptr());
-        ffi::av_guess_sample_aspect_ratio(container, stream, std::ptr::null_mut())
-    };
-    let aspect = Rational(aspect.num, aspect.den);
-    Geometry::new(matrix.unwrap_or_default(), aspect)
-}
-
-fn is_of_pictures(input: &format::context::Input) -> bool {
-    let is = |name: &str| name.ends_with("_pipe") || ["image2", "gif", "apng"].contains(&name);
-    input.format().name().split(',').any(is)
-}
-
-/// Flags of a container's format.
-fn flags(input: &format::context::Input) -> i32 {
-    // SAFETY: the container is open, so it has a format, whose flags are a plain field.
-    unsafe { (*(*input.as_ptr()).iformat).flags }
-}
-
-/// True if a packet is decoded but never shown (before an edit list's start).
-fn is_hidden(packet: &Packet) -> bool {
-    // SAFETY: the packet is alive and its flags are a plain field.
-    let flags = unsafe { (*packet.as_ptr()).flags };
-    flags & ffi::AV_PKT_FLAG_DISCARD != 0
-}
-
 /// A rational as a number, if it is positive.
 fn ratio(r: Rational) -> Option<f64> {
     (r.numerator() > 0 && r.denominator() > 0).then(|| f64::from(r.numerator()) / f64::from(r.denominator()))
-}
-
-/// Options of a demuxer that reads its own bytes and nothing else.
-pub(super) fn offline() -> ffmpeg::Dictionary<'static> {
-    // No protocol has this name: a file that refers to other ones, such as a playlist, cannot open them.
-    ffmpeg::Dictionary::from_iter([("protocol_whitelist", "none")])
-}
-
-/// [`offline`], and far into the file.
-fn offline_and_far() -> ffmpeg::Dictionary<'static> {
-    ffmpeg::Dictionary::from_iter([("protocol_whitelist", "none")].into_iter().chain(FAR))
-}
-
-/// Why a container that begins with these bytes cannot be read.
-pub(super) fn refused(path: &Path, head: &[u8], detail: &str) -> Error {
-    match kind(head) {
-        Kind::Mp4 => Error::Damaged { path: path.into(), detail: detail.into() },
-        // FFmpeg's error repeats the text, or does not help (a lack of memory).
-        Kind::Text(kind) => Error::NotVideo { path: path.into(), detail: kind.into() },
-        Kind::Other => Error::NotVideo { path: path.into(), detail: detail.into() },
-    }
-}
-
-/// Refuse a demuxer that opens other files.
-pub(super) fn check_format(path: &Path, head: &[u8], input: &format::context::Input) -> Result<(), Error> {
-    let name = input.format().name().to_owned();
-    match name.split(',').any(|n| REFUSED.contains(&n)) {
-        true => Err(refused(path, head, &format!("{name} is not supported"))),
-        false => Ok(()),
-    }
-}
-
-/// Open the file and inspect its first bytes.
-fn open_file(path: &Path) -> Result<(File, u64, Vec<u8>), Error> {
-    let unreadable = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotFound => Error::NotFound(path.into()),
-        _ => Error::Unreadable { path: path.into(), source },
-    };
-    let meta = std::fs::metadata(path).map_err(unreadable)?;
-    if !meta.is_file() {
-        let what = if meta.is_dir() { "directory" } else { "pipe or device" };
-        return Err(Error::NotAFile { path: path.into(), what });
-    }
-    if meta.len() == 0 {
-        return Err(Error::Empty(path.into()));
-    }
-    let mut file = File::open(path).map_err(unreadable)?;
-    let mut head = Vec::new();
-    (&mut file).take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
-    file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
-    Ok((file, meta.len(), head))
-}
-
-/// What a file seems to be.
-enum Kind {
-    Mp4,
-    Text(&'static str),
-    Other,
-}
-
-fn kind(head: &[u8]) -> Kind {
-    if matches!(head.get(4..8), Some(b"ftyp" | b"moov" | b"mdat")) {
-        return Kind::Mp4;
-    }
-    let text = match std::str::from_utf8(head) {
-        Ok(text) => text,
-        // The last character is cut.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default()
-        }
-        Err(_) => return Kind::Other,
-    };
-    if text.is_empty() || text.chars().any(|c| c.is_control() && !c.is_whitespace() && c != '\u{1b}') {
-        return Kind::Other;
-    }
-    let text = text.trim_start_matches('\u{feff}');
-    let is_list = ["#EXTM3U", "ffconcat", "[playlist]"].iter().any(|start| text.starts_with(start));
-    Kind::Text(if is_list { "a playlist" } else { "plain text" })
-}
-
-/// The stream to decode: FFmpeg's choice unless that is cover art, else the first that is not cover art.
-fn choose(input: &format::context::Input) -> Option<usize> {
-    let moves = |s: &ffmpeg::Stream<'_>| {
-        s.parameters().medium() == media::Type::Video && !s.disposition().contains(Disposition::ATTACHED_PIC)
-    };
-    let best = input.streams().best(media::Type::Video).filter(moves);
-    best.or_else(|| input.streams().find(moves)).map(|s| s.index())
-}
-
-/// The kinds of streams in a container without video, for a message.
-fn describe(input: &format::context::Input) -> String {
-    let mut kinds: Vec<&str> = input
-        .streams()
-        .map(|s| match s.parameters().medium() {
-            media::Type::Audio => "audio",
-            media::Type::Video => "a still image",
-            media::Type::Subtitle => "subtitles",
-            _ => "other data",
-        })
-        .collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds.join(" and ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn invisible_frames_are_told_by_their_first_bits() {
-        for (codec, data, want) in [
-            (codec::Id::VP8, &[0x10, 0][..], false),
-            (codec::Id::VP8, &[0x01, 0], true),
-            (codec::Id::VP9, &[0b1000_0010], false),
-            (codec::Id::VP9, &[0b1000_0100], true),
-            (codec::Id::VP9, &[0b1000_1000], false), // shows an existing frame
-            (codec::Id::VP9, &[0b1011_0010], true),  // profile 3
-            (codec::Id::VP9, &[0b1011_0001], false),
-            (codec::Id::VP9, &[0b1000_0100, 0, 0xc1], false), // a superframe
-            (codec::Id::H264, &[0], false),
-            (codec::Id::VP8, &[], false),
-        ] {
-            assert_eq!(is_invisible(codec, data), want, "{codec:?} {data:?}");
-        }
-    }
 }

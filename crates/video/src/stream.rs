@@ -15,12 +15,14 @@ use ffmpeg_next::{self as ffmpeg, Dictionary, Packet, format, format::context::S
 
 use super::{
     Error, Probe,
+    container::{HEAD, check_format, offline, refused},
     decode::nothing,
     decoder::Decoder,
     held::Still,
     orientation::Geometry,
+    packet::{is_damaged, place},
     probe,
-    source::{BUFFER, HEAD, Source, check_format, is_damaged, offline, place, refused},
+    source::{BUFFER, Source},
     still,
     walk::{MAX_ERRORS, THREADS, stamp_of},
 };

@@ -4,12 +4,7 @@ use std::{collections::HashSet, path::Path};
 
 use ffmpeg_next::{self as ffmpeg, Discard, frame};
 
-use super::{
-    Error,
-    decoder::Decoder,
-    source::{Source, is_damaged},
-    timeline::Timeline,
-};
+use super::{Error, decoder::Decoder, packet::is_damaged, source::Source, timeline::Timeline};
 
 /// Decoder threads; the other cores are left to the model.
 pub(super) const THREADS: usize = 2;
