@@ -91,7 +91,8 @@ fn is_open(mode: u32) -> bool {
     mode & 0o002 != 0 && mode & STICKY == 0
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 

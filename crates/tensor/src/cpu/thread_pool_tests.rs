@@ -98,7 +98,7 @@ fn two_callers_share_the_workers() {
         }
         // Both jobs have a worker at the same moment.
         let all = Barrier::new(4);
-        let call = || pool.run(2, &|_| drop(all.wait()));
+        let call = || pool.run(2, &|_| _ = all.wait());
         std::thread::scope(|scope| {
             scope.spawn(call);
             call();
@@ -125,7 +125,7 @@ fn a_worker_leaves_a_long_job_for_another_callers() {
         });
         // All are in the first job.
         begun.wait();
-        pool.run(2, &|_| drop(both.wait()));
+        pool.run(2, &|_| _ = both.wait());
         over.store(true, Ordering::Relaxed);
     });
     assert!(all_meet(&pool), "all are there for the next");
