@@ -58,6 +58,7 @@ fn while_playing() {
     assert!(watched.text().contains("slowed 2000x"), "the playback ended too early");
 }
 
+#[expect(clippy::expect_used, reason = "a measurement that fails says so by panicking")]
 fn while_loading() {
     let home = tempfile::tempdir().expect("a temporary directory");
     hollow::write(&home.path().join("models/3b"), "qwen2.5-vl-3b");

@@ -1,6 +1,6 @@
 //! The program and its crates from outside: commands, events, screens, files.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod architecture;
 mod cli;

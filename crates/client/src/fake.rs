@@ -1,5 +1,7 @@
 //! A scripted engine for tests: it records what it is sent and answers as the test says.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;

@@ -59,11 +59,14 @@ impl Default for Workspace {
 
 impl Workspace {
     /// The buffers of a device; empty ones in place of another device's.
-    pub(super) fn of<D: Ops>(&mut self) -> &mut Buffers<D> {
+    pub(super) fn of<D: Ops>(&mut self) -> Result<&mut Buffers<D>> {
         if !self.0.is::<Buffers<D>>() {
             self.0 = Box::new(Buffers::<D>::default());
         }
-        self.0.downcast_mut().expect("buffers of this device")
+        match self.0.downcast_mut() {
+            Some(buffers) => Ok(buffers),
+            None => specreel_tensor::bail!("the buffers are of another device"),
+        }
     }
 }
 

@@ -238,20 +238,20 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             specreel_tensor::bail!("the model is not a draft head");
         };
         let both = self.beside(&self.embed_in(ids, workspace)?, before)?;
-        self.ops.project(&mut workspace.of::<D>().work, projection, &both)
+        self.ops.project(&mut workspace.of::<D>()?.work, projection, &both)
     }
 
     fn embed_in(&self, ids: &[u32], workspace: &mut Workspace) -> Result<States> {
         self.check_ids(ids)?;
-        self.ops.embed_in(&mut workspace.of::<D>().work, &self.table, ids)
+        self.ops.embed_in(&mut workspace.of::<D>()?.work, &self.table, ids)
     }
 
     fn normed(&self, rows: &States, weight: &[f32], eps: f32, workspace: &mut Workspace) -> Result<States> {
-        self.ops.normed(&mut workspace.of::<D>().work, rows, weight, eps)
+        self.ops.normed(&mut workspace.of::<D>()?.work, rows, weight, eps)
     }
 
     fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States> {
-        self.ops.project(&mut workspace.of::<D>().work, matrix.on::<D>(rows)?, rows)
+        self.ops.project(&mut workspace.of::<D>()?.work, matrix.on::<D>(rows)?, rows)
     }
 
     fn pass(
@@ -300,7 +300,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
             projected,
             gated,
             convolved,
-        } = workspace.of::<D>();
+        } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
         let all = Part::all(rows);
         if let Some(values) = entered {
@@ -431,7 +431,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
         let (count, layers) = (rows.rows(), c.attention_layers());
         let mask = &Mask::Causal;
         let pass = PassSpec { rows: count, layers, shape: self.shape(), cos, sin, mask, probe: None };
-        let Buffers { work, x, normed, qkv, .. } = workspace.of::<D>();
+        let Buffers { work, x, normed, qkv, .. } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
         ops.load(work, &self.table, Input::States(rows), x)?;
         for layer in &self.layers {
@@ -449,11 +449,11 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
     }
 
     fn synchronize(&self, workspace: &mut Workspace) -> Result<()> {
-        self.ops.synchronize(&mut workspace.of::<D>().work)
+        self.ops.synchronize(&mut workspace.of::<D>()?.work)
     }
 
     fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
-        let logits = self.ops.logits(&mut workspace.of::<D>().work, &self.head, states)?;
+        let logits = self.ops.logits(&mut workspace.of::<D>()?.work, &self.head, states)?;
         check_maps()?;
         Ok(logits)
     }
