@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_a_frame_apart() {
-        let table: [(&str, bool, &[i64], &[i64], usize); 7] = [
+        type Case<'a> = (&'a str, bool, &'a [i64], &'a [i64], usize);
+        let table: [Case<'_>; 7] = [
             ("one part", true, &[0, 40, 80, 120], &[0, 40, 80, 120], 0),
             ("starts again", true, &[1800, 1840, 1880, 1400, 1440], &[1800, 1840, 1880, 1920, 1960], 1),
             ("goes back", true, &[90_000, 90_040, 13, 53, 93], &[90_000, 90_040, 90_080, 90_120, 90_160], 1),

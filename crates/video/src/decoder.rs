@@ -105,7 +105,10 @@ impl Alpha {
         while self.waiting.front()?.pts() < picture.pts() {
             self.waiting.pop_front();
         }
-        let alpha = self.waiting.pop_front_if(|alpha| alpha.pts() == picture.pts())?;
+        if self.waiting.front()?.pts() != picture.pts() {
+            return None;
+        }
+        let alpha = self.waiting.pop_front()?;
         let (width, height) = (picture.width(), picture.height());
         let fits = alpha.planes() > 0 && (alpha.width(), alpha.height()) == (width, height);
         if picture.format() != Pixel::YUV420P || !fits {

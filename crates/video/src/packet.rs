@@ -4,6 +4,11 @@ use ffmpeg_next::{self as ffmpeg, Packet, codec, codec::packet::Ref, ffi};
 
 use super::clock::Clock;
 
+/// The time stamp of a decoded frame.
+pub(super) fn stamp_of(picture: &ffmpeg::frame::Video) -> Option<i64> {
+    picture.timestamp().or_else(|| picture.pts())
+}
+
 /// True if a frame was decoded with errors, so that part of it is reconstructed from other frames.
 pub(super) fn is_damaged(picture: &ffmpeg::frame::Video) -> bool {
     // SAFETY: the frame is alive and both are plain fields.

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{Error, source::Source};
+use super::{
+    Error,
+    source::{FALLBACK_FPS, Source},
+};
 
 /// A number of frames, exact or estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +61,6 @@ impl Probe {
 pub fn probe(path: &Path) -> Result<Probe, Error> {
     of(&Source::open(path)?)
 }
-
-/// The frame rate of a file that states none.
-pub(super) const FALLBACK_FPS: f64 = 25.0;
 
 /// The probe of an opened file.
 pub(super) fn of(source: &Source) -> Result<Probe, Error> {

@@ -18,9 +18,11 @@ use super::{
     decoder::Decoder,
     orientation::Geometry,
     packet::{is_hidden, is_invisible, place},
-    probe::FALLBACK_FPS,
     still,
 };
+
+/// The frame rate of a file that states none.
+pub(super) const FALLBACK_FPS: f64 = 25.0;
 
 /// Largest side and area that are decoded; one RGB frame of this area is 400 MB.
 const MAX_SIDE: u32 = 16_384;

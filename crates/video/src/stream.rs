@@ -20,11 +20,11 @@ use super::{
     decoder::Decoder,
     held::Still,
     orientation::Geometry,
-    packet::{is_damaged, place},
+    packet::{is_damaged, place, stamp_of},
     probe,
     source::{BUFFER, Source},
     still,
-    walk::{MAX_ERRORS, THREADS, stamp_of},
+    walk::{MAX_ERRORS, THREADS},
 };
 
 /// Schemes of URLs that FFmpeg opens.

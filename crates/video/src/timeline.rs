@@ -18,7 +18,12 @@ use std::{
 
 use ffmpeg_next::frame;
 
-use super::{Error, clock::Join, probe::FALLBACK_FPS, source::Source, walk::stamp_of};
+use super::{
+    Error,
+    clock::Join,
+    packet::stamp_of,
+    source::{FALLBACK_FPS, Source},
+};
 use specreel_record::Span;
 
 /// Files up to this size, in bytes, are read through for exact time stamps.

@@ -4,7 +4,13 @@ use std::{collections::HashSet, path::Path};
 
 use ffmpeg_next::{self as ffmpeg, Discard, frame};
 
-use super::{Error, decoder::Decoder, packet::is_damaged, source::Source, timeline::Timeline};
+use super::{
+    Error,
+    decoder::Decoder,
+    packet::{is_damaged, stamp_of},
+    source::Source,
+    timeline::Timeline,
+};
 
 /// Decoder threads; the other cores are left to the model.
 pub(super) const THREADS: usize = 2;
@@ -235,9 +241,4 @@ impl Walk {
         self.awaits_key = false;
         Ok(())
     }
-}
-
-/// The time stamp of a decoded frame.
-pub(super) fn stamp_of(picture: &frame::Video) -> Option<i64> {
-    picture.timestamp().or_else(|| picture.pts())
 }

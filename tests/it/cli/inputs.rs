@@ -122,7 +122,7 @@ fn the_axis_of_a_change_may_be_left_out() {
 fn captions_too_long_to_be_read_are_whole_and_noted() {
     let program = Program::new();
     let run = program.run(&["caption", "demo", "--segments", "2", "--format", "srt"]).ok();
-    run.said("captions cannot be read");
+    run.said("captions too long to read");
     let blocks: Vec<Vec<&str>> =
         run.stdout.split("\n\n").map(|block| block.lines().skip(2).collect()).collect();
     assert!(blocks.len() > 3, "{}", run.stdout);

@@ -51,14 +51,22 @@ fn difference(found: &[(f64, usize)], times: &[f64], numbers: &[usize]) -> Optio
     Some(format!("frame {wrong} is number {} at {} s, right is {number} at {time} s", found.1, found.0))
 }
 
-fn sampled(path: &Path, sampling: Sampling) -> Result<(Vec<(f64, usize)>, Vec<usize>, Vec<String>), Error> {
+/// What was found of sampled frames.
+struct Found {
+    /// Time in seconds and number of each.
+    frames: Vec<(f64, usize)>,
+    indices: Vec<usize>,
+    notes: Vec<String>,
+}
+
+fn sampled(path: &Path, sampling: Sampling) -> Result<Found, Error> {
     let video = Video::open(path)?;
     let plan = video.plan(None, &EVERY_FRAME, sampling)?;
     let mut frames = video.frames(plan, None)?;
     let found: Result<Vec<_>, Error> = frames.by_ref().collect();
     let found = found?.iter().map(|frame| (frame.timestamp_s, number(frame))).collect();
     let decoded = frames.finish();
-    Ok((found, decoded.plan.indices.clone(), decoded.notes()))
+    Ok(Found { frames: found, notes: decoded.notes(), indices: decoded.plan.indices })
 }
 
 #[test]
@@ -66,8 +74,8 @@ fn all_frames_have_their_times() {
     let mut wrong = Vec::new();
     for Entry { file, notes, times, numbers } in entries() {
         match sampled(&dir().join(&file), Sampling::Auto) {
-            Ok((found, _, said)) => {
-                wrong.extend(difference(&found, &times, &numbers).map(|why| format!("{file}: {why}")));
+            Ok(Found { frames, notes: said, .. }) => {
+                wrong.extend(difference(&frames, &times, &numbers).map(|why| format!("{file}: {why}")));
                 if said.len() != notes {
                     wrong.push(format!("{file}: notes {said:?}"));
                 }
@@ -83,10 +91,10 @@ fn sampled_frames_are_those_of_all() {
     let mut wrong = Vec::new();
     for Entry { file, times, numbers, .. } in entries() {
         for count in [2, 5, 11] {
-            let (found, indices, _) = sampled(&dir().join(&file), Sampling::Frames(count)).unwrap();
+            let Found { frames, indices, .. } = sampled(&dir().join(&file), Sampling::Frames(count)).unwrap();
             let right = |values: &[f64]| indices.iter().map(|&i| values[i]).collect::<Vec<_>>();
             let shown: Vec<usize> = indices.iter().map(|&i| numbers[i]).collect();
-            let why = difference(&found, &right(&times), &shown);
+            let why = difference(&frames, &right(&times), &shown);
             wrong.extend(why.map(|why| format!("{file}, {count} frames: {why}")));
         }
     }
