@@ -437,9 +437,19 @@ fn a_verification_that_is_cancelled_finds_nothing() {
     let mut rig = Rig::new();
     let request = rig.request("naive", "Is it the same?");
     let (_, ids, _) = done(&rig.play(request.clone()));
-    rig.handle.cancel(rig.next + 1);
-    let (plain, found) = verified(&mut rig, &request, &ids);
-    assert_eq!((done(&plain).0, found), (StopReason::Cancelled, None));
+    // It waits behind a run that cannot end before both are cancelled.
+    let long = RunRequest { max_new_tokens: 1800, ..rig.request("autoregressive", "Go on.") };
+    let first = long.run;
+    rig.send(long);
+    let plain = request.verifying(rig.next + 1, &ids);
+    let second = plain.run;
+    rig.next += 1;
+    rig.send(plain);
+    rig.handle.cancel(second);
+    rig.handle.cancel(first);
+    rig.finish(first);
+    // An event of another run, as what was found would be, is a failure.
+    assert_eq!(done(&rig.finish(second)).0, StopReason::Cancelled);
 }
 
 /// What is charged to the drafter before the first token, to the target, and what generating takes add up to the whole,
@@ -649,10 +659,23 @@ fn models_can_be_changed_and_refused() {
 #[test]
 fn loading_can_be_stopped_and_begun_again() {
     let mut rig = Rig::new();
-    rig.handle.cancel(0);
+    // The new models wait for a run that cannot end before both are cancelled.
+    let long = RunRequest { max_new_tokens: 1800, ..rig.request("autoregressive", "Go on.") };
+    let run = long.run;
+    rig.send(long);
     rig.load("gqa_tied", Some("mha_tied_bf16"));
-    let EventKind::Failed(failure) = rig.event().kind else { panic!("loading went on") };
-    assert!(failure.error.contains("cancelled"), "{}", failure.error);
+    rig.handle.cancel(0);
+    rig.handle.cancel(run);
+    let (mut failure, mut has_ended) = (None, false);
+    while failure.is_none() || !has_ended {
+        let event = rig.event();
+        match event.kind {
+            EventKind::Failed(why) if event.run == 0 => failure = Some(why.error),
+            EventKind::Ready(_) => panic!("loading went on"),
+            kind => has_ended |= event.run == run && matches!(kind, EventKind::Done { .. }),
+        }
+    }
+    assert!(failure.as_ref().is_some_and(|why| why.contains("cancelled")), "{failure:?}");
     rig.load("gqa_tied", None);
     rig.ready();
 }
