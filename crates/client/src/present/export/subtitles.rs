@@ -515,7 +515,7 @@ mod tests {
         assert!(cues.iter().all(|cue| cue.lines.len() <= LINES) && cues.len() == 4, "{cues:?}");
         let note = note.unwrap();
         assert!(
-            note.starts_with("1 of 2 captions cannot be read") && note.contains("17 can be read"),
+            note.starts_with("1 of 2 captions too long to read") && note.contains("17 can be read"),
             "{note}"
         );
         // Nothing is said about the next seconds.
