@@ -29,8 +29,8 @@ impl CancelToken {
 /// The numbers of runs, each with a token that lives as long as somebody holds it.
 type Tokens = Vec<(u64, Weak<AtomicBool>)>;
 
-/// The tokens of what was asked for and has not ended, with the numbers of their runs; 0 is the loading of models. Whoever has
-/// ended has no token any more, so a cancel that comes too late does nothing.
+/// The tokens of what was asked for and has not ended, with the numbers of their runs; 0 is the loading of models. A run that
+/// has ended has no token, so a late cancel does nothing.
 #[derive(Clone, Default)]
 pub(crate) struct CancelTokens(Arc<Mutex<Tokens>>);
 

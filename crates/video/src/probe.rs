@@ -29,7 +29,7 @@ impl FrameCount {
 pub struct Probe {
     /// Displayed width in pixels, after rotation, with square pixels.
     pub width: u32,
-    /// Displayed height in pixels, likewise.
+    /// Displayed height in pixels, after rotation, with square pixels.
     pub height: u32,
     /// Clockwise rotation from stored to displayed: 0, 90, 180 or 270.
     pub rotation_degrees: u32,

@@ -154,7 +154,7 @@ impl Timeline {
         Ok(timeline)
     }
 
-    /// Read all packets without decoding any.
+    /// Read all packets. Nothing is decoded, unless the file may begin with frames that no decoder shows.
     fn read_through(source: &mut Source, fps: Option<f64>, tick: f64) -> Self {
         let mut packets = Vec::new();
         let mut cut = false;

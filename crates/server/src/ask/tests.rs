@@ -117,7 +117,7 @@ fn calls_of_tools_belong_to_the_turn_in_which_they_were_made() {
             format!("[{first}, {CALL}, {RESULT}, {CALL}, {RESULT}, {answer}, {next}]"),
             turn(vec![called.clone(), called.clone()], "At noon."),
         ),
-        // The user goes on without an answer.
+        // The user continues without an answer.
         (format!("[{first}, {CALL}, {RESULT}, {next}]"), turn(vec![called.clone()], "")),
     ] {
         let said = said(&messages).unwrap();
