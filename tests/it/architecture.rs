@@ -22,7 +22,8 @@ pub(crate) struct Source {
 impl Source {
     /// The crate: `record` for `crates/record/src/log.rs`, `specreel` for `src/main.rs`.
     pub(crate) fn name(&self) -> &str {
-        self.path.strip_prefix("crates/").map_or("specreel", |rest| rest.split('/').next().unwrap())
+        let in_folder = ["crates/", "lab/"].iter().find_map(|folder| self.path.strip_prefix(folder));
+        in_folder.map_or("specreel", |rest| rest.split('/').next().unwrap_or_default())
     }
 
     /// The modules from the crate's root to this file: `["cli", "args"]` for `src/cli/args.rs`.
@@ -46,8 +47,9 @@ impl Source {
 /// All files of the workspace's packages, sorted.
 pub(crate) fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
-    let mut folders: Vec<PathBuf> = crates.chain([root.join("src")]).collect();
+    let packages = ["crates", "lab"].iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap());
+    let packages = packages.map(|entry| entry.unwrap().path().join("src")).filter(|path| path.is_dir());
+    let mut folders: Vec<PathBuf> = packages.chain([root.join("src")]).collect();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {

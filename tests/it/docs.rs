@@ -48,7 +48,7 @@ fn all_pages() -> Vec<Page> {
     });
     let docs = files.filter(|name| name.ends_with(".md"));
     let others =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "training/README.md", "assets/demo/README.md"];
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/training/README.md", "assets/demo/README.md"];
     let pages: Vec<Page> =
         others.map(str::to_owned).into_iter().chain(docs).map(|path| page(&path)).collect();
     assert!(pages.len() > 10, "only {} pages", pages.len());
@@ -323,7 +323,7 @@ fn options_exist() {
         }
     }
     // Those of the one page that makes the embedded models.
-    problems.retain(|problem| !problem.starts_with("training/"));
+    problems.retain(|problem| !problem.starts_with("lab/training/"));
     none("options that do not exist:", &problems);
 }
 

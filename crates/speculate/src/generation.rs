@@ -48,7 +48,7 @@ pub struct GenerationConfig<'a> {
     /// Receives the drafts of every step that has any, before the target verifies them.
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
     /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
-    /// verdict, if it passes. For measurements; see `benches/`.
+    /// verdict, if it passes. For measurements; see `lab/benches/`.
     pub rule: Option<&'a CustomRule<'a>>,
 }
 

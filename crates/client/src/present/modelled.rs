@@ -17,7 +17,7 @@ macro_rules! shipped {
     ($($name:literal),+ $(,)?) => {
         /// The profiles of this build: name and file.
         const SHIPPED: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../../../assets/profiles/", $name, ".toml")))),+];
+            &[$(($name, include_str!(concat!("../../../../lab/profiles/", $name, ".toml")))),+];
     };
 }
 

@@ -1,6 +1,6 @@
 """Write a checkpoint with random weights in bf16, in the shape of a published Qwen2.5-VL, in Hugging Face layout.
 
-    python benches/peers/random_directory.py OUT qwen2.5-vl-3b VOCABULARY
+    python lab/benches/peers/random_directory.py OUT qwen2.5-vl-3b VOCABULARY
 
 The shape is one of crates/model/src/shapes.json. VOCABULARY is llama.cpp's models/ggml-vocab-qwen2.gguf. Tensors are written one by one.
 Needs gguf and numpy.

@@ -2,7 +2,7 @@
 # Compare what weight types cost in predictions with llama.cpp, on the same weights and the same text: its quantizer makes GGUF
 # files of a checkpoint in the layout of SmolVLM2, and both compare them with f32. Builds llama.cpp as llama.sh does.
 #
-#     benches/peers/quality.sh DIR CHECKPOINT
+#     lab/benches/peers/quality.sh DIR CHECKPOINT
 #
 # DIR holds the build, the files and the results: llama.txt, and specreel.jsonl of `specreel bench --suite quality`.
 # SPECREEL=PATH: the program to measure; default: target/release/specreel. TYPES="Q8_0 …": other types than those below.

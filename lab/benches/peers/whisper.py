@@ -1,7 +1,7 @@
 """Processor time of speech recognition here and with faster-whisper, in turn, on the same weights.
 
     cargo build --release -p specreel-speech --example listen
-    python benches/peers/whisper.py MODEL CT2_MODEL VIDEO [THREADS [RUNS]]
+    python lab/benches/peers/whisper.py MODEL CT2_MODEL VIDEO [THREADS [RUNS]]
 
 MODEL is a Whisper model in Hugging Face's layout, CT2_MODEL the same for CTranslate2 (ct2-transformers-converter). Times include the
 loading of the model and decoding of the sound. Needs faster-whisper 1.2.

@@ -1,6 +1,6 @@
 """Write a language model and a vision tower (mmproj) with random weights, in the shape of a published model, as GGUF.
 
-    python benches/peers/random_gguf.py OUT SHAPE q8_0|q4_k|q4_k_m VOCABULARY [TOWER]
+    python lab/benches/peers/random_gguf.py OUT SHAPE q8_0|q4_k|q4_k_m VOCABULARY [TOWER]
 
 SHAPE is 3b or 7b (Qwen2.5-VL), qwen3-vl-2b or qwen3-vl-30b-a3b. The cost of a pass depends on shapes and types alone, but for the
 experts that its rows take. Layers add little to the embeddings, so that the states of different tokens stay different, and a random

@@ -1,6 +1,6 @@
 //! The papers' tables next to ours, and whether the order of their rows agrees.
 //!
-//! The tables are data (`assets/papers`). A run measures every method that they name once per clip; its results are enough
+//! The tables are data (`lab/papers`). A run measures every method that they name once per clip; its results are enough
 //! to show the tables again ([`read`]) and to write a page with them.
 
 mod catalog;

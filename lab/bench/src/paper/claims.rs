@@ -22,7 +22,7 @@ const SLACK: f64 = 0.05;
 
 static CLAIMS: LazyLock<Result<Vec<Claim>, String>> = LazyLock::new(|| {
     let file: File =
-        toml::from_str(include_str!("../../../../assets/papers/claims.toml")).map_err(|e| e.to_string())?;
+        toml::from_str(include_str!("../../../papers/claims.toml")).map_err(|e| e.to_string())?;
     Ok(file.claims)
 });
 

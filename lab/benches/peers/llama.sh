@@ -2,7 +2,7 @@
 # Compare with llama.cpp on random weights in the shape of Qwen2.5-VL: passes of 1, 6, 11 and 26 rows, prompts, the vision tower,
 # loading. Builds llama.cpp from the source package of llama-cpp-python (10 minutes, once) and measures both in turn.
 #
-#     benches/peers/llama.sh DIR [3b|7b] [q4_k_m|q8_0] [ROUNDS]
+#     lab/benches/peers/llama.sh DIR [3b|7b] [q4_k_m|q8_0] [ROUNDS]
 #
 # DIR holds the build and the models (3b: 3 to 5 GB). SPECREEL=PATH: the program to measure; default: target/release/specreel.
 # AVX512=off: both without AVX-512, in AVX2.

@@ -3,7 +3,7 @@
 # matrix of a layer. Builds ggml from the source package of llama-cpp-python (half an hour on two cores, once).
 # Needs a Vulkan driver, and to build cmake, ninja, glslc, libvulkan-dev (1.3.283 or newer) and spirv-headers.
 #
-#     benches/peers/vulkan.sh DIR [SHAPE OUTPUTS INPUTS] [ROUNDS]
+#     lab/benches/peers/vulkan.sh DIR [SHAPE OUTPUTS INPUTS] [ROUNDS]
 #
 # SHAPE: as of `specreel bench --suite device`, whose largest matrix has OUTPUTS x INPUTS weights [default: qwen3.5-0.8b 7168 1024].
 # ROWS="1 6 26 512": rows of a product. SPECREEL=PATH: the program to measure; default: target/release/specreel. A software driver takes

@@ -1,6 +1,6 @@
 """Autoregressive decoding of a checkpoint with transformers' `generate`, to compare with `specreel bench`.
 
-    python benches/peers/generate.py DIR --visual 64 --tokens 120
+    python lab/benches/peers/generate.py DIR --visual 64 --tokens 120
 
 prints the decode speed (tokens per second between the first and the last token, prefill taken out by a second run of one
 token) in f32 and bf16 on the CPU, the best of three runs each. The context has the size of an embedded clip: the prompt's

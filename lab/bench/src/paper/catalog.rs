@@ -1,4 +1,4 @@
-//! The papers' tables as data: `assets/papers/NAME.toml`.
+//! The papers' tables as data: `lab/papers/NAME.toml`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -11,11 +11,11 @@ use specreel_speculate::{Method, MethodError, Schedule, suggest};
 pub const ALL: &str = "all";
 
 const FILES: [&str; 5] = [
-    include_str!("../../../../assets/papers/lvspec.toml"),
-    include_str!("../../../../assets/papers/specvlm.toml"),
-    include_str!("../../../../assets/papers/parallelvlm.toml"),
-    include_str!("../../../../assets/papers/std.toml"),
-    include_str!("../../../../assets/papers/sparrow.toml"),
+    include_str!("../../../papers/lvspec.toml"),
+    include_str!("../../../papers/specvlm.toml"),
+    include_str!("../../../papers/parallelvlm.toml"),
+    include_str!("../../../papers/std.toml"),
+    include_str!("../../../papers/sparrow.toml"),
 ];
 
 static PAPERS: LazyLock<Result<Vec<Paper>, String>> =
