@@ -2,6 +2,7 @@
 #              Without a terminal it captions an embedded clip
 #              PROFILE=dev builds faster and runs slower
 # make test    check formatting, dependencies, lints and docs, and run all tests
+# make lab     the laboratory (measures, trains, renders scenes): make lab ARGS="bench --help"; see docs/lab/
 # make dist    build the packages of a release into dist/ (Debian); make dist ARCH=aarch64 for another machine
 #
 # All first install missing dependencies (scripts/setup.sh).
@@ -12,12 +13,15 @@ ARGS ?=
 PROFILE ?= release
 ARCH ?=
 
-.PHONY: run test setup dist
+.PHONY: run lab test setup dist
 
 run: setup
 	@# The first build takes minutes, so it shows progress; later builds are quiet.
 	@quiet=; [ ! -x "$${CARGO_TARGET_DIR:-target}/$(PROFILE)/specreel" ] || quiet=--quiet; \
 	cargo run --profile $(PROFILE) --locked $$quiet -- $(ARGS)
+
+lab: setup
+	@cargo run --profile $(PROFILE) --locked --quiet --package specreel-lab -- $(ARGS)
 
 setup:
 	@sh scripts/setup.sh build

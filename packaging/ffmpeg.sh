@@ -1,6 +1,6 @@
 #!/bin/sh
 # ffmpeg.sh SOURCES PREFIX [TARGET]: builds FFmpeg as static libraries that read videos and pictures, and write MPEG-4 (for
-# `specreel scenes`), and nothing else: no network, no devices, no parts under the GPL. AV1 is decoded by dav1d.
+# `specreel-lab scenes`), and nothing else: no network, no devices, no parts under the GPL. AV1 is decoded by dav1d.
 #
 # SOURCES has the unpacked sources of ffmpeg, dav1d and zlib (packaging/sources.sh). TARGET is a Rust target; with ZIG set, the
 # libraries are for glibc 2.28. The licenses go to PREFIX/licenses.

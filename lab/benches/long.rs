@@ -1,15 +1,15 @@
 //! Long prompts on the CPU: the time of a prefill, attention's part in it, the time of a pass after it, and what rolling back
 //! costs.
 //!
-//! `cargo bench --bench long [-- SHAPE… SLOTS… f32 f16 q8_0]`; by default `qwen2.5-vl-3b` after 1,000, 4,000 and 10,000 slots, with
+//! `cargo bench -p specreel-lab --bench long [-- SHAPE… SLOTS… f32 f16 q8_0]`; by default `qwen2.5-vl-3b` after 1,000, 4,000 and 10,000 slots, with
 //! all types of keys and values. The model has one period of the shape's layers (four), a small vocabulary and random weights in
 //! q8_0; what is printed is the time in all layers of the shape, without the output matrix.
 //!
-//! `cargo bench --bench long -- attention [SHAPE] [SLOTS…] [f32 f16 q8_0]`, by default `qwen3-vl-2b` after 1,000 to 100,000 slots:
+//! `cargo bench -p specreel-lab --bench long -- attention [SHAPE] [SLOTS…] [f32 f16 q8_0]`, by default `qwen3-vl-2b` after 1,000 to 100,000 slots:
 //! attention alone, in one layer on random keys and values. For the last chunk of a prompt of that length the multiply-adds per second;
 //! for one row after it the time, and the time that it takes to read as many bytes as its keys and values have, in turn.
 //!
-//! `cargo bench --bench long -- rollback [SHAPE…]`, by default `qwen3.5-0.8b` and `qwen3.5-4b`: two sequences of whole models in turn
+//! `cargo bench -p specreel-lab --bench long -- rollback [SHAPE…]`, by default `qwen3.5-0.8b` and `qwen3.5-4b`: two sequences of whole models in turn
 //! verify six rows a step after 1,000 slots. One keeps half of them, so that its next step replays three rows and settles the
 //! state before it; the other one keeps all.
 

@@ -1,6 +1,6 @@
 //! Whether the speedups that users see are true, on a quiet machine and on a busy one.
 //!
-//! `cargo bench --bench speedup [-- FIGURES METHOD TARGET DRAFTER]` captions one clip again and again: each time a figure is
+//! `cargo bench -p specreel-lab --bench speedup [-- FIGURES METHOD TARGET DRAFTER]` captions one clip again and again: each time a figure is
 //! measured as for a user, and around it alternating pairs of whole runs are timed, three for each figure. The median of all
 //! those pairs is taken as the truth. Then the same again while two other processes keep processors busy. Wanted in both: at
 //! least 90 of 100 intervals contain the truth of their state, and no figure is impossible: above the tokens emitted per target

@@ -1,21 +1,25 @@
 //! From a key to its frame: the real studio in a pseudo-terminal, keys typed one by one, the time until their effect is read
 //! back from the screen; idle, while a run keeps all cores busy, while a run is played, and while a model of three billion
 //! parameters (zeros) is loaded and converted.
-//! `cargo bench --bench studio`, or with `-- idle loading` only some of them.
+//! `cargo build --release && cargo bench -p specreel-lab --bench studio`, or with `-- idle loading` only some of them.
 
-#[path = "../tests/support/hollow.rs"]
+#[path = "../../tests/support/hollow.rs"]
 #[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
 mod hollow;
-#[path = "../tests/pty/start.rs"]
+#[path = "../../tests/pty/start.rs"]
 #[expect(clippy::unwrap_used, reason = "a measurement that fails says so by panicking")]
 mod start;
-#[path = "../tests/pty/terminal.rs"]
+#[path = "../../tests/pty/terminal.rs"]
 #[expect(dead_code, clippy::unwrap_used, reason = "the tests use the rest; a measurement that fails panics")]
 mod terminal;
 
 use std::time::Duration;
 
 use terminal::Terminal;
+
+/// The program that is measured, and the root of the workspace.
+const BINARY: &str = "specreel";
+const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 const KEYS: usize = 400;
 /// Keys come at the pace of a held key.

@@ -1,6 +1,6 @@
 //! Vision towers at real size: time of a temporal grid by weight type, against candle's tensors, and what it is spent on.
 //!
-//! `cargo bench --bench tower [-- [--shape NAME] [--side PIXELS] [--grids N] [--rounds N] [--layers N] [--types TYPE,…]]` runs the
+//! `cargo bench -p specreel-lab --bench tower [-- [--shape NAME] [--side PIXELS] [--grids N] [--rounds N] [--layers N] [--types TYPE,…]]` runs the
 //! tower of a known shape (qwen2.5-vl-3b) with random weights over square frames, the types in turn, and prints the median of the
 //! rounds. `--layers` cuts the tower; times then belong to the cut one.
 

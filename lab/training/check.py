@@ -26,7 +26,7 @@ def reference(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="directory of the exported model")
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
     parser.add_argument("--formats", nargs="+", default=["8x112x112", "8x84x140", "4x224x224"], help="frames x height x width")
     options = parser.parse_args()
     ours, theirs = load(options.model), reference(options.model)

@@ -1,4 +1,4 @@
-"""Samples from `specreel scenes stream`, tokenised and batched.
+"""Samples from `specreel-lab scenes stream`, tokenised and batched.
 
 The layout of the stream is documented in `crates/scenes/src/stream.rs`: length-prefixed JSON header, then raw RGB pixels.
 """

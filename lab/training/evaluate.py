@@ -1,4 +1,4 @@
-"""Score greedy captions of held-out clips with `specreel scenes score`, and the acceptance of a chain of draft tokens.
+"""Score greedy captions of held-out clips with `specreel-lab scenes score`, and the acceptance of a chain of draft tokens.
 
     python evaluate.py assets/demo/target --drafter assets/demo/drafter --clips 64
 """
@@ -122,8 +122,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="directory of the target")
     parser.add_argument("--drafter", help="directory of the drafter")
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
-    parser.add_argument("--score", default="specreel scenes score --lines -", help="command that reads lines {seed, text} and prints one score per line")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
+    parser.add_argument("--score", default="specreel-lab scenes score --lines -", help="command that reads lines {seed, text} and prints one score per line")
     parser.add_argument("--clips", type=int, default=64, help="number of clips")
     parser.add_argument("--first-seed", type=int, default=1000, help="seed of the first clip")
     parser.add_argument("--format", default="8x112x112", help="frames x height x width")

@@ -124,7 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS, help="size of the small model")
     parser.add_argument("--from", dest="large", required=True, help="large model: directory in hub layout")
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
     parser.add_argument("--out", required=True, help="directory of the run")
     parser.add_argument("--tokenizer", help="directory of the small model's tokenizer [default: the large model's]")
     parser.add_argument("--clips", type=int, default=256, help="number of clips that the states are measured on")

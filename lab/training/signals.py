@@ -1,6 +1,6 @@
 """Which signal tells a drafter's disagreements about facts, which must be rejected, from those about style.
 
-    python signals.py run/target-model --drafter run/other-model --stream "specreel scenes stream --author 1" --format 128x112x112
+    python signals.py run/target-model --drafter run/other-model --stream "specreel-lab scenes stream --author 1" --format 128x112x112
 
 Drafts are the drafter's most likely tokens after the target's own text, where they differ from it: those that exact acceptance
 rejects. Intervals are of resampled clips.
@@ -103,7 +103,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="directory of the target")
     parser.add_argument("--drafter", required=True, help="directory of the drafter")
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
     parser.add_argument("--clips", type=int, default=64, help="number of clips")
     parser.add_argument("--first-seed", type=int, default=1000, help="seed of the first clip")
     parser.add_argument("--format", default="128x112x112", help="frames x height x width")

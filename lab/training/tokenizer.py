@@ -1,6 +1,6 @@
 """Train the tokenizer that both models of a pair share, on texts from the stream.
 
-    python tokenizer.py demo-target --stream "specreel scenes stream" --out DIR
+    python tokenizer.py demo-target --stream "specreel-lab scenes stream" --out DIR
 """
 
 import argparse
@@ -90,7 +90,7 @@ def write_json(path, value):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("preset", choices=PRESETS, help="a model of the pair: both have a vocabulary of the same size")
-    parser.add_argument("--stream", nargs="+", default=["specreel scenes stream"], help="commands that write the clips")
+    parser.add_argument("--stream", nargs="+", default=["specreel-lab scenes stream"], help="commands that write the clips")
     parser.add_argument("--out", required=True)
     parser.add_argument("--samples", type=int, default=6000)
     options = parser.parse_args()

@@ -90,7 +90,7 @@ def chunks(stream, size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS)
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
     parser.add_argument("--out", required=True, help="directory of the run")
     parser.add_argument("--minutes", type=float, default=10.0, help="training time")
     parser.add_argument("--init", help="directory of an earlier run to continue from")

@@ -60,7 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", choices=PRESETS)
     parser.add_argument("--tokenizer", required=True, help="directory of the tokenizer")
-    parser.add_argument("--stream", default="specreel scenes stream", help="command that writes the clips")
+    parser.add_argument("--stream", default="specreel-lab scenes stream", help="command that writes the clips")
     parser.add_argument("--out", required=True, help="directory of the run")
     parser.add_argument("--minutes", type=float, default=100.0, help="training time")
     parser.add_argument("--clips", type=int, help="number of clips to train on, instead of --minutes")

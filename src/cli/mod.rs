@@ -4,21 +4,21 @@
 //! [`specreel_engine::RunRequest`]s, which a [`specreel_client::Client`] sends to an engine; its events are printed.
 
 /// Print a line to stderr. Unlike `eprintln!`, it ignores a closed stderr.
+#[macro_export]
 macro_rules! tell {
     ($($words:tt)*) => {{
         let _ = ::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
     }};
 }
 
-mod args;
-mod bench;
+pub mod args;
 mod commands;
-mod config;
+pub mod config;
 pub mod dirs;
-mod end;
-mod interrupt;
+pub mod end;
+pub mod interrupt;
 mod log;
-mod output;
+pub mod output;
 mod panic;
 pub mod resolve;
 
@@ -36,8 +36,7 @@ use args::{
     run::{ColorChoice, OutputArgs},
 };
 use commands::{
-    caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, scenes,
-    serve, train, watch,
+    caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, serve, watch,
 };
 use config::Config;
 use end::End;
@@ -60,12 +59,20 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
     }
     let cli = match parse(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return report::usage(&error, &arguments),
+        Err(error) => {
+            let suggested = suggest::arguments(&arguments, &error);
+            return report::usage(&error, &arguments, &Cli::command(), suggested);
+        }
     };
-    let json = cli.json();
+    guarded(cli.json(), || dispatch(cli, run_studio))
+}
+
+/// Do the work of a command with a log, and return the exit code: failures and panics have been printed, temporary files are
+/// removed and converted weights written.
+pub fn guarded(json: bool, work: impl FnOnce() -> Result<i32, End>) -> i32 {
     let log = log::start();
     panic::install_hook(log.is_some());
-    let outcome = panic::caught(|| dispatch(cli, run_studio)).unwrap_or_else(|failure| Err(failure.into()));
+    let outcome = panic::caught(work).unwrap_or_else(|failure| Err(failure.into()));
     stdin_video::remove();
     if !matches!(outcome, Ok(code) if code == interrupt::interrupted()) {
         specreel_checkpoint::weight_cache::wait_for_writers(LONGEST_WAIT);
@@ -97,10 +104,12 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             | Command::Completions { .. }
             | Command::Man(_)
             | Command::Methods(_)
-            | Command::Scenes(_)
             | Command::Dataset(_)
             | Command::Replay(_)
-            | Command::Doctor(_),
+            | Command::Doctor(_)
+            | Command::Bench(_)
+            | Command::Train(_)
+            | Command::Scenes(_),
         ) => Config::default(),
         // This takes only folders from it, and works without.
         Some(Command::Models(_)) => config::load().unwrap_or_else(|failure| {
@@ -118,16 +127,16 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Watch(args)) => watch::run(&args, &config),
         Some(Command::Compare(args)) => compare::run(args, &config),
         Some(Command::Inspect(args)) => inspect::run(&args, &config),
-        Some(Command::Bench(args)) => bench::run(*args, &config),
         Some(Command::Methods(args)) => methods::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Dataset(args)) => dataset::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
-        Some(Command::Scenes(args)) => scenes::run(&args),
         Some(Command::Serve(args)) => serve::run(&args, &config),
         Some(Command::Mcp(args)) => mcp::run(&args, &config),
-        Some(Command::Train(args)) => train::run(&args, &config),
+        Some(Command::Bench(words)) => Err(words.moved("bench")),
+        Some(Command::Train(words)) => Err(words.moved("train")),
+        Some(Command::Scenes(words)) => Err(words.moved("scenes")),
         Some(Command::Config(args)) => commands::config::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
         Some(Command::Man(args)) => manual::run(&args),

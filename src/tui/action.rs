@@ -89,8 +89,6 @@ actions! {
     Slower "slower" "play slower";
     Faster "faster" "play faster";
     Skip "skip" "jump to the end of the playback";
-    NextProfile "next_profile" "compare on the next hardware profile; after the last one, as measured here";
-    PreviousProfile "previous_profile" "compare on the previous hardware profile";
     Edit "edit" "edit the method, or type a value";
     Reset "reset" "reset the method to its preset";
     Save "save" "save the method, or the edited caption, as a file";
@@ -161,7 +159,6 @@ impl Action {
             Action::TokenBack | Action::TokenForward => "token",
             Action::NextLoosened | Action::PreviousLoosened => "reject",
             Action::Heat => "map",
-            Action::NextProfile | Action::PreviousProfile => "hardware",
             Action::EditCaption => "edit",
             Action::MarkAll => "all",
             Action::SidecarForm => "file",

@@ -10,7 +10,7 @@ pub use specreel_client::PromptPreset;
 use specreel_client::Transcript;
 pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Pace, Span, profile::Profile};
+use specreel_record::{Cues, Pace, Span};
 use specreel_speculate::Method;
 use specreel_video::{Division, Frame, Rule, cuts};
 
@@ -96,8 +96,6 @@ pub struct StudioConfig {
     /// What a batch does about clips that have one.
     pub existing: Existing,
     pub cues: Cues,
-    /// The hardware whose modelled speed is shown next to the measured one; `None` shows none.
-    pub profile: Option<Profile>,
     /// A notice at the start, such as an invalid file of the user's.
     pub notice: Option<String>,
     /// Reads a clip's properties; none leaves the library's columns empty.
@@ -178,7 +176,6 @@ impl Default for StudioConfig {
             sidecar: Some(Sidecar::Txt),
             existing: Existing::Skip,
             cues: Cues::Clip,
-            profile: None,
             notice: None,
             probe: None,
             frames: None,

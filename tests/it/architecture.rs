@@ -20,10 +20,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The crate: `record` for `crates/record/src/log.rs`, `specreel` for `src/main.rs`.
+    /// The crate: `record` for `crates/record/src/log.rs`, `bench` for `lab/bench/src/lib.rs`, `specreel` for `src/main.rs`.
     pub(crate) fn name(&self) -> &str {
-        let in_folder = ["crates/", "lab/"].iter().find_map(|folder| self.path.strip_prefix(folder));
-        in_folder.map_or("specreel", |rest| rest.split('/').next().unwrap_or_default())
+        match self.path.split('/').collect::<Vec<_>>()[..] {
+            ["crates" | "lab", name, "src", ..] => name,
+            ["lab", ..] => "lab",
+            _ => "specreel",
+        }
     }
 
     /// The modules from the crate's root to this file: `["cli", "args"]` for `src/cli/args.rs`.
@@ -49,7 +52,7 @@ pub(crate) fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let packages = ["crates", "lab"].iter().flat_map(|folder| fs::read_dir(root.join(folder)).unwrap());
     let packages = packages.map(|entry| entry.unwrap().path().join("src")).filter(|path| path.is_dir());
-    let mut folders: Vec<PathBuf> = packages.chain([root.join("src")]).collect();
+    let mut folders: Vec<PathBuf> = packages.chain([root.join("src"), root.join("lab/src")]).collect();
     let mut sources = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
@@ -268,4 +271,22 @@ fn the_reader_of_uses_finds_groups_and_paths() {
     let ring = BTreeMap::from([edge("a", "b"), edge("b", "c"), edge("c", "a")]);
     assert_eq!(circle(&ring, "a").unwrap(), ["a", "b", "c", "a"]);
     assert!(circle(&BTreeMap::from([edge("a", "b"), edge("b", "c")]), "a").is_none());
+}
+
+#[test]
+fn no_crate_of_the_product_knows_the_laboratory() {
+    let names = ["bench", "lab", "modelled", "pruners", "scenes", "train"];
+    let mut problems = Vec::new();
+    for source in sources().iter().filter(|source| !source.path.starts_with("lab/")) {
+        let code = |line: &&str| !line.trim_start().starts_with("//");
+        let uses = |name: &&&str| {
+            let path = format!("specreel_{name}::");
+            source.text.lines().filter(code).any(|line| line.contains(&path))
+        };
+        let known = names.iter().find(uses);
+        if let Some(name) = known.filter(|_| !source.is_test()) {
+            problems.push(format!("{}: specreel_{name}", source.path));
+        }
+    }
+    none("the product knows the laboratory:", &problems);
 }

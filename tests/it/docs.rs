@@ -42,7 +42,7 @@ fn page(path: &str) -> Page {
 }
 
 fn all_pages() -> Vec<Page> {
-    let files = ["docs", "docs/results"].into_iter().flat_map(|folder| {
+    let files = ["docs", "docs/results", "docs/lab", "docs/lab/papers"].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         entries.map(move |entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()))
     });
@@ -229,7 +229,7 @@ fn paths_modules_and_types_exist() {
     }
 }
 
-/// The arguments of a command of specreel, up to a pipe, a redirection, a comment or the end.
+/// The arguments of a command of specreel or its laboratory, up to a pipe, a redirection, a comment or the end.
 fn arguments(command: &str) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut words = command.split_whitespace();
@@ -255,7 +255,10 @@ fn refused(command: &str, whole: bool) -> Option<String> {
     let has_placeholder = arguments.iter().any(|word| {
         word.ends_with('…') || word.split('=').next_back().is_some_and(|word| word == word.to_uppercase())
     });
-    let error = Cli::try_parse_from(arguments).err()?;
+    let error = match arguments.first()?.as_str() {
+        "specreel-lab" => specreel_lab::Cli::try_parse_from(arguments).err()?,
+        _ => Cli::try_parse_from(arguments).err()?,
+    };
     match error.kind() {
         ErrorKind::DisplayHelp => None,
         ErrorKind::InvalidValue | ErrorKind::ValueValidation if has_placeholder => None,
@@ -277,7 +280,9 @@ fn commands_can_be_typed() {
         let joined = text.replace("\\\n", " ");
         for (code, line) in lines(&joined) {
             let spans = if code { vec![line.to_owned()] } else { spans(line) };
-            for command in spans.iter().filter(|span| span.starts_with("specreel ")) {
+            for command in
+                spans.iter().filter(|span| span.starts_with("specreel ") || span.starts_with("specreel-lab "))
+            {
                 count += 1;
                 problems
                     .extend(refused(command, code).map(|problem| format!("{}: {problem}", path.display())));
@@ -306,6 +311,7 @@ fn options() -> BTreeSet<String> {
     }
     let mut all = BTreeSet::new();
     collect(&Cli::command(), &mut all);
+    collect(&specreel_lab::Cli::command(), &mut all);
     all
 }
 

@@ -17,9 +17,12 @@ mod lossless;
 #[path = "../support/real_weights.rs"]
 mod real_weights;
 mod serve;
-mod train;
 mod tui;
 mod video;
+
+/// The program under test, and the root of the workspace.
+const BINARY: &str = "specreel";
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
 /// A model of the parity tests.
 fn fixture(name: &str) -> std::path::PathBuf {

@@ -7,7 +7,7 @@ use super::{start::render, terminal::Terminal};
 /// A folder with three clips, the last of which is none.
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    render(dir.path(), [("2", "a.mp4"), ("3", "b.mp4")]);
+    render(dir.path(), [(2, "a.mp4"), (3, "b.mp4")]);
     std::fs::write(dir.path().join("c.mp4"), "no video").unwrap();
     dir
 }

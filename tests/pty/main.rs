@@ -25,6 +25,10 @@ use std::{path::PathBuf, process::Command, time::Duration};
 use start::{clips, endless, endless_with, studio};
 use terminal::{TOO_LONG, Terminal};
 
+/// The program under test, and the root of the workspace.
+const BINARY: &str = "specreel";
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+
 #[test]
 fn a_whole_session() {
     let mut t = studio(110, 34, &["--method", "lvspec"]);
@@ -235,18 +239,18 @@ fn keys_one_by_one_after_silence_are_all_answered() {
 
 #[test]
 fn a_comparison_fits_a_narrow_terminal() {
-    let weak = ["--drafter", "demo-drafter-weak", "--methods", "naive,random-loose"];
+    let weak = ["--drafter", "demo-drafter-weak", "--methods", "naive,lenient"];
     let mut t = Terminal::start(44, 60, &[&["compare", "demo"], &weak[..]].concat());
     assert_eq!(t.exit_code(), 0);
     let screen = t.text();
     let table = screen.find("method ").unwrap_or_else(|| panic!("no table in\n{screen}"));
-    for row in ["autoregressive  lossless ", "naive           lossless ", "random-loose    lossy "] {
+    for row in ["autoregressive  lossless ", "naive           lossless ", "lenient         lossy "] {
         assert!(screen[table..].contains(&format!("\n{row}")), "no {row:?} in\n{screen}");
     }
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Columns that do not fit this terminal: per step, end to end"), "{screen}");
     assert!(
-        words.contains("random-loose differs at token") && words.contains("{+"),
+        words.contains("lenient differs at token") && words.contains("{+"),
         "no differences in\n{screen}"
     );
 }

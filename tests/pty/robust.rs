@@ -211,29 +211,6 @@ fn a_clip_opens_in_the_systems_player_without_the_terminal() {
 }
 
 #[test]
-fn a_training_is_a_picture_that_stays() {
-    let tiny = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
-    let target = tiny.to_str().unwrap();
-    let data = ["train", "sparrow", "--target", target, "--data", "scenes:4", "--out", "mine"];
-    let short = ["--max-new-tokens", "8", "--batch", "2", "--keep", "2", "--epochs", "20"];
-    let args = [&data[..], &short].concat();
-    let mut t = Terminal::start(90, 40, &args);
-    assert_eq!(t.exit_code(), 0);
-    let screen = t.text();
-    assert_eq!(screen.matches(" Training ").count(), 1, "one picture, drawn in place:\n{screen}");
-    for words in
-        ["sparrow for gqa_tied, on scenes:4", "own outputs", "% of tokens", "Ctrl-C saves", "visual stage"]
-    {
-        assert!(screen.contains(words), "no {words:?} in\n{screen}");
-    }
-    assert!(screen.contains("finished after 40 steps") && screen.contains("use it: specreel"), "{screen}");
-    // On a small terminal it is lines.
-    let mut t = Terminal::start(50, 40, &[&args[..7], &["yours"], &args[8..]].concat());
-    assert_eq!(t.exit_code(), 0);
-    assert!(!t.text().contains("Training") && t.text().contains("agreement"), "{}", t.text());
-}
-
-#[test]
 fn the_mouse_is_taken_unless_it_is_left_to_the_terminal() {
     let mut t = studio(100, 30, &[]);
     assert!(t.has_mouse());

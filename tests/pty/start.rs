@@ -2,30 +2,26 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
 };
 
+use specreel_scenes::{Scene, encode};
+
 use super::terminal::Terminal;
 
-/// Render a clip of each seed into a folder, with the program itself.
-pub fn render<const N: usize>(folder: &Path, clips: [(&str, &str); N]) {
+/// Render a clip of each seed into a folder.
+pub fn render<const N: usize>(folder: &Path, clips: [(u64, &str); N]) {
     for (seed, name) in clips {
-        let rendered = Command::new(env!("CARGO_BIN_EXE_specreel"))
-            .args(["scenes", "render", "--seed", seed])
-            .arg(folder.join(name))
-            .output()
-            .unwrap();
-        assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+        encode::mp4(&Scene::from_seed(seed), &folder.join(name), 320, 320).unwrap();
     }
 }
 
-/// A folder with two clips, rendered by the program itself.
+/// A folder with two clips.
 pub fn clips() -> PathBuf {
     static CLIPS: OnceLock<tempfile::TempDir> = OnceLock::new();
     let dir = CLIPS.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        render(dir.path(), [("2", "cross.mp4"), ("3", "star.mp4")]);
+        render(dir.path(), [(2, "cross.mp4"), (3, "star.mp4")]);
         dir
     });
     dir.path().to_owned()
@@ -55,7 +51,7 @@ pub fn endless_with(columns: u16, rows: u16, variables: &[(&str, &str)]) -> Term
     static TARGET: OnceLock<tempfile::TempDir> = OnceLock::new();
     let target = TARGET.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
-        let embedded = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/target");
+        let embedded = Path::new(crate::REPOSITORY).join("assets/demo/target");
         for file in std::fs::read_dir(embedded).unwrap() {
             let file = file.unwrap();
             std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();

@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use assert_cmd::cargo::cargo_bin;
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+use crate::BINARY;
 
 /// Machines are slow: nothing is given up before this.
 pub const TOO_LONG: Duration = Duration::from_secs(60);
@@ -54,7 +57,7 @@ impl Terminal {
 
     /// The same, with these variables in its environment.
     pub fn start_with(columns: u16, rows: u16, args: &[&str], variables: &[(&str, &str)]) -> Self {
-        Self::start_program(env!("CARGO_BIN_EXE_specreel"), columns, rows, args, variables)
+        Self::start_program(cargo_bin(BINARY).to_str().unwrap(), columns, rows, args, variables)
     }
 
     /// Another program that starts this one.

@@ -8,7 +8,7 @@ use specreel_model::{decoder, family::VlConfig, shapes, vision};
 /// Write a checkpoint with the language model of a Qwen2.5-VL `shape` and a tiny tower into a new directory.
 pub fn write(dir: &Path, shape: &str) {
     fs::create_dir_all(dir).unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gqa_tied");
+    let fixture = Path::new(crate::REPOSITORY).join("tests/parity/fixtures/gqa_tied");
     for name in ["tokenizer.json", "generation_config.json", "chat_template.json", "preprocessor_config.json"]
     {
         fs::copy(fixture.join(name), dir.join(name)).unwrap();

@@ -171,8 +171,6 @@ settings! {
     /// How the studio plays runs: auto, off, or a playback speed, where 1 is the true speed; default auto.
     #[file(serde(deserialize_with = "pace"), schemars(with = "Option<Written>"))]
     pace: Pace,
-    /// A profile of other hardware: the studio also shows the decode speedup that is modelled for it.
-    profile: String,
     theme: String,
     /// How the studio draws pictures.
     image_protocol: ImageProtocol,

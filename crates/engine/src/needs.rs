@@ -13,7 +13,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
     let (what, hint) = match method.drafter {
         Drafter::Model {} if models.drafter.is_none() => (
             "needs a draft model",
-            "add --drafter DIR (specreel models inspect lists models that fit), or use the method lvspec-self or autoregressive",
+            "add --drafter DIR (specreel models inspect lists models that fit), or use the method specvlm-self or autoregressive",
         ),
         Drafter::Head { recipe: Recipe::Mtp } => match models.target_predicts() {
             // A target that cannot be read is reported when it is loaded.

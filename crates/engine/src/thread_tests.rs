@@ -105,7 +105,7 @@ fn a_run_that_panics_costs_only_its_own_context() {
 #[test]
 fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
     let mut rig = Rig::new();
-    for method in ["naive", "naive-tree", "parallelvlm-self"] {
+    for method in ["naive", "naive-tree", "parallelvlm"] {
         let mut request = RunRequest { max_new_tokens: 4, ..rig.request(SLOW) };
         request.method = Method::preset(method).unwrap();
         rig.handle.send(Command::Run(Box::new(request))).unwrap();

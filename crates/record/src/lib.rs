@@ -19,7 +19,6 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-pub mod bootstrap;
 mod comparison;
 pub mod detection;
 pub mod difference;
@@ -31,23 +30,20 @@ mod pace;
 pub mod paired;
 pub mod pareto;
 mod pieces;
-pub mod profile;
 pub mod sampling;
 pub mod session;
 pub mod span;
 pub mod speedup;
 pub mod stats;
 mod step;
-pub mod summary;
 #[doc(hidden)]
 pub mod testing;
 mod traffic;
-mod trial;
 pub mod units;
 mod verdict;
 mod verification;
 
-pub use comparison::{Comparison, Figures, Hardware, Row, RowState};
+pub use comparison::{Comparison, Figures, Row, RowState};
 pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
@@ -65,8 +61,6 @@ pub use span::{Cues, Segment, Span, ToolCall, ToolCalls, Turn, clock};
 pub use speedup::{Baseline, BaselineKind, Interval, Limits, Measured, Speedup};
 pub use stats::{Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Busy, Step, Switched, Token};
-pub use summary::Summary;
 pub use traffic::Traffic;
-pub use trial::{FactCount, Pair, Trial};
 pub use verdict::Verdict;
 pub use verification::{Promise, Verification};

@@ -19,7 +19,7 @@ pub const NOISY: f64 = 0.25;
 pub const SETTLED: f64 = 0.10;
 /// What pairs measured close together cannot show, as a share of the figure: a machine's slower drifts, and what a repetition
 /// leaves out, such as sending events to a reader that wakes up for them. No interval of repetitions is narrower on either
-/// side. `cargo bench --bench speedup` measures it.
+/// side. `cargo bench -p specreel-lab --bench speedup` measures it.
 pub const ALLOWANCE: f64 = 0.07;
 /// Further allowance for each share of the time that was spent waiting for processors: what other programs take varies from
 /// second to second, and more from the side that uses all processors.

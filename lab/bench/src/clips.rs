@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::FactCount;
 use specreel_batch::is_full;
-use specreel_record::FactCount;
 use specreel_scenes::{
     Scene, encode,
     facts::{self, Facts, Score},

@@ -97,7 +97,7 @@ pub fn run<R: Reporter>(
     let usual = if gpu.is_software() { SOFTWARE_SHAPE } else { SHAPE };
     let shape = options.shape.as_deref().unwrap_or(usual);
     let config = shapes::find(shape).ok_or_else(|| {
-        Failure::usage(format!("unknown shape `{shape}`"), "specreel bench --help lists them")
+        Failure::usage(format!("unknown shape `{shape}`"), "specreel-lab bench --help lists them")
     })?;
     let whole = measure(gpu, shape, &config, options, interrupt, reporter);
     reporter.ended();

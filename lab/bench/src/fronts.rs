@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_later_method_is_charged_for_shared_work() {
-        let method = |name| Method::preset(name).unwrap();
+        let method = |name| methods::preset(name).unwrap();
         let mut fronts = Fronts::default();
         assert_eq!(fronts.drafter_ms(&method("naive"), &stats(10.0, 5.0, 64)), 16.0);
         // The same tower and context.

@@ -6,7 +6,7 @@
 //! | [`clip_time`] | a clip in the shape of a known model with random weights, from patches to tokens |
 //! | [`step`], [`clip`] | the suites that run them: `step` over several contexts and models, `clip` on a clip sampled as its family does |
 //! | [`device`] | the kernels of a GPU, compared with the most that it reads and multiplies |
-//! | [`scenes`] | methods ([`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
+//! | [`scenes`] | methods ([`methods`], [`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
 //! | [`quality`] | weight types, and types of keys and values: how far a model's predictions are from those in f32 |
 //! | [`paper`] | the tables of papers next to ours, and whether the order of their rows agrees |
 //!
@@ -33,12 +33,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod bootstrap;
+pub mod chart;
 pub mod clip;
 pub mod clip_time;
 mod clips;
 pub mod device;
 mod figure;
 mod fronts;
+pub mod methods;
 mod modelled;
 pub mod paper;
 mod picture;
@@ -49,8 +52,10 @@ pub mod rows;
 pub mod runs;
 pub mod scenes;
 pub mod step;
+pub mod summary;
 mod sweep;
 mod tables;
+pub mod trial;
 pub mod videos;
 
 use std::{ops::ControlFlow, path::Path, sync::Arc};
@@ -59,9 +64,13 @@ use serde::Serialize;
 
 use specreel_client::{Interrupt, present::text::clean};
 use specreel_model::{ModelSpec, decoder::Decoder};
-use specreel_record::{Failure, FailureClass, Stage, Summary, profile::Profile};
+use specreel_modelled::profile::Profile;
+use specreel_record::{Failure, FailureClass, Stage};
 use specreel_speculate::Method;
 use specreel_tensor::ComputeDevice;
+
+pub use summary::Summary;
+pub use trial::{FactCount, Pair, Trial};
 
 /// Name of the method that all others are measured against.
 pub const BASELINE: &str = "autoregressive";

@@ -33,7 +33,6 @@ pub fn table(profile: &Profile, rows: &[Row<'_>], columns: Option<usize>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_record::Summary;
 
     #[test]
     fn the_modelled_speedup_stands_beside_the_measured_one() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use specreel_client::{
-    chart::{self, Plot},
+    chart::Plot,
     present::grid::{fitting, grid},
 };
 

@@ -75,7 +75,7 @@ impl Plan {
                 chosen.push(method);
                 continue;
             }
-            for preset in Method::presets().iter().filter(|m| m.name != BASELINE) {
+            for preset in methods::presets().filter(|m| m.name != BASELINE) {
                 match has_drafter(preset, models) {
                     Ok(()) => chosen.push(preset.clone()),
                     Err(_) => self.skipped.push(preset.name.clone()),

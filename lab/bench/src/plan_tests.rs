@@ -31,7 +31,7 @@ fn the_baseline_is_first_and_never_twice() {
         ["autoregressive", "fly", "naive"]
     );
     let all = plan(None, &[], &[]).unwrap();
-    assert_eq!(all.systems.len(), Method::presets().len());
+    assert_eq!(all.systems.len(), methods::presets().count());
     assert_eq!(all, plan(Some("all"), &[], &[]).unwrap());
     assert_eq!(all.common, "");
     assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
@@ -47,7 +47,7 @@ fn the_baseline_is_first_and_never_twice() {
 #[test]
 fn without_a_drafter_all_are_those_that_need_none() {
     let all = Plan::new(None, &[], &[], &spec(false), &find).unwrap();
-    assert_eq!(all.systems.len() + all.skipped.len(), Method::presets().len());
+    assert_eq!(all.systems.len() + all.skipped.len(), methods::presets().count());
     assert!(all.skipped.contains(&"naive".into()) && labels(&all).contains(&"lvspec-self"));
     let failure = Plan::new(Some("naive"), &[], &[], &spec(false), &find).unwrap_err();
     assert_eq!(failure.class, FailureClass::Usage);
@@ -77,7 +77,7 @@ fn a_sweep_is_a_row_for_each_value() {
 #[test]
 fn a_file_that_shares_a_name_gets_a_number() {
     let mut plan = plan(Some("naive"), &[], &[]).unwrap();
-    plan.add("naive", Method::preset("fly").unwrap());
+    plan.add("naive", methods::preset("fly").unwrap());
     plan.add("naive", Method::preset("lenient").unwrap());
     assert_eq!(labels(&plan), ["autoregressive", "naive", "naive (2)", "naive (3)"]);
 }

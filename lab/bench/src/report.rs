@@ -4,11 +4,8 @@ use std::ops::Range;
 
 use super::*;
 use crate::{plan::System, tables::Row};
-use specreel_client::{
-    chart,
-    present::{formats, wrap::hang},
-};
-use specreel_record::{Ready, Trial};
+use specreel_client::present::{formats, wrap::hang};
+use specreel_record::Ready;
 
 pub struct Report {
     /// Seeds of the requested clips; numbers from 0 of the user's own videos.

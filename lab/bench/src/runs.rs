@@ -3,9 +3,10 @@
 use std::convert::Infallible;
 
 use super::*;
-use specreel_client::{Client, Ending, GRACE, present::modelled};
+use specreel_client::{Client, Ending, GRACE};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason, profile::Modelled};
+use specreel_modelled::profile::Modelled;
+use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason};
 use specreel_video::Sampling;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,7 +110,11 @@ impl Runs {
                 accepted: log.steps().iter().map(|step| step.accepted_freely() as u32).collect(),
                 stats: log.stats().clone(),
                 kept: log.prompt().and_then(|prompt| prompt.kept.clone()),
-                modelled: self.profiles().iter().map(|profile| modelled::charge(profile, &log)).collect(),
+                modelled: self
+                    .profiles()
+                    .iter()
+                    .map(|profile| specreel_modelled::charge(profile, &log))
+                    .collect(),
             })),
             Ending::Failed(failure) | Ending::NoModels(failure) | Ending::Lost(failure) => Err(failure),
         }

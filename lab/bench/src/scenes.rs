@@ -11,7 +11,8 @@ use crate::{
     runs::{Runs, Written},
     videos::OwnVideos,
 };
-use specreel_record::{Limits, Pair, StopReason, Trial, profile::Modelled, stats::Equality};
+use specreel_modelled::profile::Modelled;
+use specreel_record::{Limits, StopReason, stats::Equality};
 use specreel_speculate::Drafter;
 
 const WARM_UP_TOKENS: usize = 32;

@@ -5,10 +5,13 @@ mod facts;
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::summary::Ties;
 use specreel_client::present::{
     formats::{NOTHING, percent},
     grid::{fitting, grid, stacked},
-    statistics::{self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, PER_STEP, SPEED, TAU},
+    statistics::{
+        self, Column, DECODE, END_TO_END, LOOSENED, Measures, OUTPUT, Output, PER_STEP, SPEED, TAU,
+    },
     wrap::hang,
 };
 use specreel_record::{Verdict, paired::LEAST};
@@ -47,10 +50,26 @@ pub(super) fn narrow(
     grid(&cells) + &hang(&(legend + "\n"), columns, 0)
 }
 
+/// How many lossless texts of a method differ from the baseline's through rounding.
+fn count_ties(ties: &Ties) -> String {
+    let far = match ties.far {
+        0 => String::new(),
+        n => format!(" ({n} of them not at a near-tie: please report this)"),
+    };
+    format!(
+        "{} by rounding{far}; the two tokens are at most {:.3} nats apart",
+        match ties.near + ties.far {
+            1 => "1 text differs".to_owned(),
+            n => format!("{n} texts differ"),
+        },
+        ties.widest
+    )
+}
+
 /// One line for every lossless method with different texts.
 fn ties(rows: &[Row<'_>]) -> String {
     let ties = rows.iter().filter_map(|row| Some((name(row), row.summary.ties.as_ref()?)));
-    ties.map(|(name, ties)| format!("{name}: {}\n", statistics::ties(ties))).collect()
+    ties.map(|(name, ties)| format!("{name}: {}\n", count_ties(ties))).collect()
 }
 
 /// One line for every method that prunes the target.
@@ -67,6 +86,27 @@ fn predicted(rows: &[Row<'_>]) -> String {
 }
 
 /// The columns of the results that other tables also have; the columns of facts are between the two parts.
+/// A method over many clips, as the columns of a comparison show it.
+fn measures(summary: &Summary, lossless: bool) -> Measures {
+    let output = match summary.first_difference {
+        Some(index) => Output::DiffersAt(index),
+        None if summary.compared > 0 && summary.equal == summary.compared => Output::Identical,
+        None => Output::Unknown,
+    };
+    Measures {
+        name: summary.system.clone(),
+        lossless,
+        tokens_per_second: Some(summary.tokens_per_second),
+        decode: summary.decode,
+        interval: summary.interval,
+        end_to_end: summary.end_to_end,
+        tau: Some(summary.tau),
+        emitted_per_step: Some(summary.emitted_per_step),
+        loosened_share: Some(summary.loosened_share),
+        output,
+    }
+}
+
 const SPEEDS: [Column; 5] = [TAU, PER_STEP, SPEED, DECODE, END_TO_END];
 const OUTPUTS: [Column; 2] = [LOOSENED, OUTPUT];
 
@@ -82,7 +122,7 @@ fn results(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> String
     let mut cells = vec![head.concat()];
     for row in rows {
         let s = row.summary;
-        let measures = Measures::of_summary(s, row.lossless);
+        let measures = measures(s, row.lossless);
         let of =
             |columns: &[Column]| -> Vec<String> { columns.iter().map(|c| (c.cell)(&measures)).collect() };
         let mut facts = vec![
@@ -167,7 +207,7 @@ fn or_dash(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_record::summary::{Spread, Ties, Times};
+    use crate::summary::{Spread, Ties, Times};
 
     #[test]
     fn systems_are_rows_and_unknown_values_are_dashes() {

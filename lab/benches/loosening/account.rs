@@ -1,7 +1,7 @@
 //! What one rule cost and gave, clip by clip and in all.
 
 use serde::Serialize;
-use specreel_record::bootstrap::ratio_interval;
+use specreel_bench::bootstrap::ratio_interval;
 use specreel_scenes::{
     facts::{self, Facts},
     words::meaningful,

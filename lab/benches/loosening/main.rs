@@ -1,7 +1,7 @@
 //! What each acceptance rule costs, measured with truth: how much of the facts it keeps for how many accepted drafts.
 //!
-//! `cargo bench --bench loosening [-- --clips N --first-seed S --search --out FILE.json]`, and `-- --help` for more. The question,
-//! `docs/results/loosening.md` explains the method and how to read the tables.
+//! `cargo bench -p specreel-lab --bench loosening [-- --clips N --first-seed S --search --out FILE.json]`, and `-- --help` for more. The question,
+//! `docs/lab/loosening.md` explains the method and how to read the tables.
 
 #[path = "../support/clip.rs"]
 mod clip;

@@ -39,7 +39,7 @@ pub struct Options {
     pub out: Option<PathBuf>,
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// The tables in markdown; a page with marks for them, as docs/results/loosening.md, gets them between its marks.
+    /// The tables in markdown; a page with marks for them, as docs/lab/loosening.md, gets them between its marks.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Cargo says this to every bench.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use specreel_client::chart::{self, Plot};
+use specreel_bench::chart;
+use specreel_client::chart::Plot;
 use specreel_record::pareto;
 
 use crate::{

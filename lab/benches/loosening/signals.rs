@@ -6,7 +6,7 @@
 use serde::Serialize;
 use specreel_record::{Detection, detection::area_under_curve, median};
 use specreel_speculate::{
-    Acceptance, Method, StateAt,
+    Acceptance, StateAt,
     accept::{Row, relevance::lowest},
 };
 
@@ -89,7 +89,7 @@ pub struct Quality {
 impl Survey {
     /// All signals, strict where the presets are.
     pub fn new() -> Result<Self, Problem> {
-        let preset = |name: &str| Method::preset(name).map(|method| method.acceptance);
+        let preset = |name: &str| specreel_bench::methods::preset(name).map(|method| method.acceptance);
         let (
             Acceptance::Visual { lambda, .. },
             Acceptance::Entropy { threshold, .. },

@@ -1,4 +1,4 @@
-"""Autoregressive decoding of a checkpoint with transformers' `generate`, to compare with `specreel bench`.
+"""Autoregressive decoding of a checkpoint with transformers' `generate`, to compare with `specreel-lab bench`.
 
     python lab/benches/peers/generate.py DIR --visual 64 --tokens 120
 

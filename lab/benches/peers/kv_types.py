@@ -1,4 +1,4 @@
-"""What a KV cache in ggml's 4-bit blocks would cost: KL divergence from an f32 cache on the text of `specreel bench --suite quality`.
+"""What a KV cache in ggml's 4-bit blocks would cost: KL divergence from an f32 cache on the text of `specreel-lab bench --suite quality`.
 
     python kv_types.py ~/.cache/specreel-test/smolvlm2-text-1
 

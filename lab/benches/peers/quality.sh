@@ -4,7 +4,7 @@
 #
 #     lab/benches/peers/quality.sh DIR CHECKPOINT
 #
-# DIR holds the build, the files and the results: llama.txt, and specreel.jsonl of `specreel bench --suite quality`.
+# DIR holds the build, the files and the results: llama.txt, and specreel.jsonl of `specreel-lab bench --suite quality`.
 # SPECREEL=PATH: the program to measure; default: target/release/specreel. TYPES="Q8_0 …": other types than those below.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

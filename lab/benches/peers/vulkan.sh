@@ -5,7 +5,7 @@
 #
 #     lab/benches/peers/vulkan.sh DIR [SHAPE OUTPUTS INPUTS] [ROUNDS]
 #
-# SHAPE: as of `specreel bench --suite device`, whose largest matrix has OUTPUTS x INPUTS weights [default: qwen3.5-0.8b 7168 1024].
+# SHAPE: as of `specreel-lab bench --suite device`, whose largest matrix has OUTPUTS x INPUTS weights [default: qwen3.5-0.8b 7168 1024].
 # ROWS="1 6 26 512": rows of a product. SPECREEL=PATH: the program to measure; default: target/release/specreel. A software driver takes
 # minutes for a round of 512 rows.
 set -eu

@@ -21,15 +21,12 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub span: SpanArgs,
     /// Methods: names from `specreel methods`, TOML files, or all; autoregressive always runs first [default:
-    /// autoregressive,auto,naive,sd-uniform,lvspec,fly; without a draft model autoregressive,auto,lvspec-self]
+    /// autoregressive,auto,naive,specvlm,lvspec,lenient; without a draft model autoregressive,auto,specvlm-self]
     #[arg(long, help_heading = "Generation", value_name = "A,B,…", value_delimiter = ',')]
     pub methods: Option<Vec<String>>,
     /// Run all methods N times in turn and report the run of median speed of each
     #[arg(long, help_heading = "Generation", allow_negative_numbers = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: u32,
-    /// Also model the decode speedup on other hardware: a built-in profile, or a file
-    #[arg(long, help_heading = "Generation", value_name = "NAME|FILE")]
-    pub profile: Option<String>,
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]

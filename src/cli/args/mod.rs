@@ -1,7 +1,6 @@
 //! The command line's arguments and the parsers of their values.
 
 pub mod batch;
-pub mod bench;
 pub mod caption;
 pub mod compare;
 pub mod config;
@@ -12,12 +11,11 @@ pub mod manual;
 pub mod mcp;
 pub mod methods;
 pub mod models;
+mod moved;
 pub mod part;
 pub mod replay;
 pub mod run;
-pub mod scenes;
 pub mod serve;
-pub mod train;
 pub mod values;
 mod version;
 pub mod watch;
@@ -27,7 +25,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use bench::BenchArgs;
 use caption::CaptionArgs;
 use compare::CompareArgs;
 use config::ConfigArgs;
@@ -38,11 +35,10 @@ use manual::ManArgs;
 use mcp::McpArgs;
 use methods::MethodsArgs;
 use models::ModelsArgs;
+use moved::MovedArgs;
 use replay::ReplayArgs;
 use run::RunArgs;
-use scenes::ScenesArgs;
 use serve::ServeArgs;
-use train::TrainArgs;
 use values::choice;
 use watch::WatchArgs;
 
@@ -92,14 +88,12 @@ impl Cli {
             Some(Command::Watch(args)) => args.output.json,
             Some(Command::Compare(args)) => args.output.json,
             Some(Command::Inspect(args)) => args.json,
-            Some(Command::Bench(args)) => args.json,
             Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Dataset(args)) => args.json(),
-            Some(Command::Scenes(args)) => args.json(),
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
-            Some(Command::Train(args)) => args.json,
+            Some(Command::Bench(words) | Command::Train(words) | Command::Scenes(words)) => words.json(),
             Some(Command::Config(args)) => args.json(),
             _ => false,
         }
@@ -116,8 +110,6 @@ pub enum Command {
     Compare(CompareArgs),
     /// Show which visual tokens the drafter sees, and their scores
     Inspect(InspectArgs),
-    /// Benchmark methods on synthetic clips, or single forward passes
-    Bench(Box<BenchArgs>),
     /// Replay a saved run
     Replay(ReplayArgs),
     /// List, show or check decoding methods
@@ -128,16 +120,12 @@ pub enum Command {
     Serve(Box<ServeArgs>),
     /// Offer the models as tools of the Model Context Protocol, on stdin and stdout
     Mcp(Box<McpArgs>),
-    /// Render synthetic clips with known facts, and score captions of them
-    Scenes(ScenesArgs),
     /// Merge, check or count the data sets that `caption --dataset` writes
     Dataset(DatasetArgs),
     /// Check this build, machine and terminal
     Doctor(DoctorArgs),
     /// Show configuration files, examples and schemas
     Config(ConfigArgs),
-    /// Train a draft head for a target
-    Train(Box<TrainArgs>),
     /// Print a shell completion script
     #[command(after_help = "Set it up:
   bash: echo 'source <(specreel completions bash)' >> ~/.bashrc
@@ -149,6 +137,15 @@ pub enum Command {
     },
     /// Print man pages (roff)
     Man(ManArgs),
+    /// Moved to specreel-lab
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(MovedArgs),
+    /// Moved to specreel-lab
+    #[command(hide = true, disable_help_flag = true)]
+    Train(MovedArgs),
+    /// Moved to specreel-lab
+    #[command(hide = true, disable_help_flag = true)]
+    Scenes(MovedArgs),
 }
 
 #[derive(Debug, Default, Args)]
@@ -174,9 +171,6 @@ pub struct StudioArgs {
     /// How runs are played: auto (slows a run that would be over before it is seen), off, or a playback speed such as 0.01
     #[arg(long, value_name = "PACE", allow_negative_numbers = true, help_heading = STUDIO)]
     pub pace: Option<Pace>,
-    /// Also show the decode speedup that is modelled for other hardware: a built-in profile, or a file
-    #[arg(long, value_name = "NAME|FILE", help_heading = STUDIO)]
-    pub profile: Option<String>,
     /// Image protocol of the terminal
     #[arg(long, value_name = "NAME", value_parser = choice::<ImageProtocol>(), help_heading = STUDIO)]
     pub image_protocol: Option<ImageProtocol>,
@@ -196,7 +190,6 @@ impl StudioArgs {
         Layer {
             theme: self.theme.clone(),
             pace: self.pace,
-            profile: self.profile.clone(),
             image_protocol: self.image_protocol,
             mouse: (self.mouse || self.no_mouse).then_some(self.mouse),
             charset: self.charset,

@@ -5,7 +5,7 @@ use crate::{
     cli::args::config::{ConfigArgs, File, What},
     tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
 };
-use specreel_client::{Layer, PromptPreset, Setting, present};
+use specreel_client::{Layer, PromptPreset, Setting};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
@@ -130,8 +130,6 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
             all.push(setting.blame(failure));
         }
     }
-    let profile = settings.profile.value.as_deref().map(present::modelled::load);
-    all.extend(profile.and_then(Result::err).map(|failure| settings.profile.blame(failure)));
     all.extend(theme(&settings.theme, dirs));
     all
 }

@@ -14,9 +14,7 @@ pub mod mcp;
 pub mod methods;
 pub mod models;
 pub mod replay;
-pub mod scenes;
 pub mod serve;
-pub mod train;
 pub mod watch;
 
 use std::{

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, io::Write};
 
-use clap::error::ErrorKind;
+use clap::{Command, error::ErrorKind};
 
 use super::suggest;
 use crate::cli::resolve::stdin_video;
@@ -30,16 +30,17 @@ pub fn lines(failure: &Failure) -> String {
     out
 }
 
-/// Print clap's output: help and version on stdout, errors on stderr.
-pub fn usage(error: &clap::Error, arguments: &[OsString]) -> i32 {
+/// Print clap's output for the command `root`: help and version on stdout, errors on stderr; `suggested` instead of an error, if
+/// there is one.
+pub fn usage(error: &clap::Error, arguments: &[OsString], root: &Command, suggested: Option<Failure>) -> i32 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             let _ = error.print();
             0
         }
         _ => {
-            let failed = suggest::arguments(arguments, error).unwrap_or_else(|| {
-                let (what, hint) = split(&error.render().to_string(), &suggest::help(arguments));
+            let failed = suggested.unwrap_or_else(|| {
+                let (what, hint) = split(&error.render().to_string(), &suggest::help(root, arguments));
                 Failure::usage(what, hint)
             });
             failure(&failed, arguments.iter().any(|argument| argument == "--json"))
@@ -65,7 +66,7 @@ fn split(text: &str, help: &str) -> (String, String) {
             }
         } else if let Some(usage) = bare.strip_prefix("Usage: ") {
             hints.push(format!("usage: {}", bare_groups(usage)));
-        } else if bare.starts_with("specreel ") && !hints.is_empty() {
+        } else if bare.starts_with("specreel") && !hints.is_empty() {
             // A second line of usage.
         } else if !bare.is_empty() && !bare.starts_with("For more information") {
             what.push(expected(bare_groups(bare.strip_prefix("error: ").unwrap_or(line))));

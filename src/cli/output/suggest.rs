@@ -75,9 +75,8 @@ pub fn arguments(arguments: &[OsString], error: &clap::Error) -> Option<Failure>
 }
 
 /// The most specific help command for these arguments, such as `specreel caption --help`.
-pub fn help(arguments: &[OsString]) -> String {
-    let root = Cli::command();
-    let (mut command, mut path): (&Command, String) = (&root, "specreel".into());
+pub fn help(root: &Command, arguments: &[OsString]) -> String {
+    let (mut command, mut path) = (root, root.get_name().to_owned());
     for word in arguments.iter().skip(1).filter_map(|word| word.to_str()) {
         match command.find_subcommand(word) {
             Some(sub) => {
@@ -97,9 +96,9 @@ mod tests {
 
     #[test]
     fn the_help_is_that_of_the_subcommand() {
-        let of = |line: &str| help(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let of = |line: &str| help(&Cli::command(), &line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(of("specreel caption --segments 0 demo"), "specreel caption --help");
-        assert_eq!(of("specreel scenes render --seed -1"), "specreel scenes render --help");
+        assert_eq!(of("specreel models pull --nothing"), "specreel models pull --help");
         assert_eq!(of("specreel --theme nope"), "specreel --help");
         assert_eq!(of("specreel replay caption"), "specreel replay --help");
     }

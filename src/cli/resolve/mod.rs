@@ -26,7 +26,7 @@ use crate::{
     tui::{ColorDepth, StudioConfig, remembered},
 };
 use specreel_batch::Sidecar;
-use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, SidecarChoice, present};
+use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, SidecarChoice};
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory_check};
 use specreel_model::ModelSpec;
@@ -35,8 +35,8 @@ use specreel_speculate::Method;
 use specreel_video::Sampling;
 
 use model_store::Store;
-pub(crate) use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
-pub(crate) use part::summary;
+pub use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use part::summary;
 use prompts::Asked;
 pub use prompts::check_prompt;
 pub use specreel_engine::has_drafter;
@@ -140,8 +140,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
     };
     let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir| vec![dir]);
     let (methods, problems) = methods(dirs.as_ref(), &request.method);
-    let profile = settings.profile.value.as_deref().map(present::modelled::load).transpose();
-    let profile = profile.map_err(|failure| settings.profile.blame(failure))?;
     let embedded = server.is_none() && assets::is_embedded_target(&models.target);
     // A broken file is reported as methods are: the built-in presets are there all the same.
     let own = PromptPreset::all(embedded, prompts::file(dirs.as_ref()).as_deref());
@@ -189,7 +187,6 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         },
         existing: settings.existing.or_default(),
         cues: settings.cues.or_default(),
-        profile,
         notice: problems.into_iter().next().map(|problem| problem.error),
         record: settings.sessions.or(true),
         keep: settings.sessions_keep.or(usual.keep),
@@ -363,8 +360,8 @@ pub(super) mod tests {
         };
         assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "auto");
         assert_eq!(method(&args, &config, &spec(false)).unwrap().name, "autoregressive");
-        config.values.method = Some("fly".into());
-        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "fly");
+        config.values.method = Some("lvspec".into());
+        assert_eq!(method(&args, &config, &spec(true)).unwrap().name, "lvspec");
         args.method = Some("naive".into());
         args.set = vec!["shape.length=3".into()];
         assert_eq!(method(&args, &config, &spec(true)).unwrap().shape.describe(), "chain of 3");

@@ -169,9 +169,7 @@ mod tests {
             let methods: Vec<Method> = names.iter().map(|name| method(name)).collect();
             unused(args, &methods.iter().collect::<Vec<_>>())
         };
-        assert!(
-            notes(&args, &["sparrow"]).is_empty() && notes(&args, &["naive", "sparrow-chain"]).is_empty()
-        );
+        assert!(notes(&args, &["sparrow"]).is_empty() && notes(&args, &["naive", "sparrow"]).is_empty());
         for names in [&["msd"][..], &["naive"], &["naive", "autoregressive"]] {
             assert!(notes(&args, names)[0].contains("is not used"), "{names:?}");
         }

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use specreel_client::present::player::Race;
-use specreel_record::{difference, profile::Profile};
+use specreel_record::difference;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Below {
@@ -40,8 +40,6 @@ pub(crate) struct Comparison {
     pub cursor: usize,
     pub swept: Option<&'static str>,
     pub below: Below,
-    /// The hardware for which speeds are modelled, next to the measured ones; `None` if only those are shown.
-    pub profile: Option<Profile>,
     /// The race, once it was shown, with the indices of its lanes.
     pub race: Option<(Vec<usize>, Race)>,
 }

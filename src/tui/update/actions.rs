@@ -184,12 +184,8 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::Skip => watch::control(model, action),
         Action::NextLoosened => steps::seek(model, true),
         Action::PreviousLoosened => steps::seek(model, false),
-        // Only of the inspector and the comparison.
-        Action::TokenBack
-        | Action::TokenForward
-        | Action::Heat
-        | Action::NextProfile
-        | Action::PreviousProfile => {}
+        // Only of the inspector.
+        Action::TokenBack | Action::TokenForward | Action::Heat => {}
         Action::Delete if matches!(model.overlay, Some(Overlay::Models { .. })) => models::ask_remove(model),
         Action::Delete => sessions::ask_delete(model),
         Action::Yes => return sessions::delete(model),

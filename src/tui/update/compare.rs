@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::tui::model::compare::{Below, Comparison, Lane, sweep_values};
-use specreel_client::present::{modelled, player::Race};
-use specreel_record::{profile::Profile, speedup::plain_speed};
+use specreel_client::present::player::Race;
+use specreel_record::speedup::plain_speed;
 
 /// Choose the methods; autoregressive and the selected one are picked already.
 pub(super) fn open(model: &mut Model) {
@@ -95,18 +95,14 @@ fn begin(
     }
     let title = subject.name();
     let below = if swept.is_some() { Below::Chart } else { Below::Words };
-    let profile = model.config.profile.clone();
-    model.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, profile, race: None });
+    model.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, race: None });
     model.overlay = Some(Overlay::Compare);
     runs::replace(model, queue)
 }
 
 pub(super) fn is_its_own(action: Action) -> bool {
-    use Action::{
-        Faster, NextPane, NextProfile, Pause, PreviousPane, PreviousProfile, SeekBack, SeekForward, Slower,
-    };
-    [Faster, NextPane, NextProfile, Pause, PreviousPane, PreviousProfile, SeekBack, SeekForward, Slower]
-        .contains(&action)
+    use Action::{Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
+    [Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower].contains(&action)
 }
 
 pub(super) fn control(model: &mut Model, action: Action) {
@@ -114,8 +110,6 @@ pub(super) fn control(model: &mut Model, action: Action) {
     match action {
         Action::NextPane => comparison.below = comparison.below.next(1),
         Action::PreviousPane => comparison.below = comparison.below.next(-1),
-        Action::NextProfile => turn_profile(comparison, model.config.profile.as_ref(), 1),
-        Action::PreviousProfile => turn_profile(comparison, model.config.profile.as_ref(), -1),
         _ => {}
     }
     if comparison.below != Below::Race {
@@ -137,34 +131,20 @@ pub(super) fn control(model: &mut Model, action: Action) {
     }
 }
 
-/// Compare on the next hardware: none but this, the configured profile, the built-in ones.
-fn turn_profile(comparison: &mut Comparison, own: Option<&Profile>, by: isize) {
-    let others = modelled::names().into_iter().filter(|name| own.is_none_or(|own| own.name != *name));
-    let built_in = others.filter_map(|name| modelled::load(name).ok());
-    let mut all: Vec<Option<Profile>> =
-        std::iter::once(None).chain(own.cloned().map(Some)).chain(built_in.map(Some)).collect();
-    let at = all.iter().position(|profile| *profile == comparison.profile).unwrap_or(0) as isize;
-    comparison.profile = all.swap_remove((at + by).rem_euclid(all.len() as isize) as usize);
-}
-
-/// The runs that have ended take part in the race, as far as their times are known; it starts again when another one joins.
+/// The runs that have ended take part in the race; it starts again when another one joins.
 fn line_up(model: &mut Model) {
     let Some(comparison) = &model.comparison else { return };
     let ended = |run: u64| model.runs.get(run).filter(|r| r.has_ended() && !r.log.whole().steps().is_empty());
     let runs = || comparison.lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, ended(lane.run)?)));
     let plain = plain_speed(runs().map(|(_, run)| run.log.whole().stats()));
-    let ms = |run: &Run| match &comparison.profile {
-        Some(profile) => modelled::charge(profile, run.log.whole()).map(|modelled| modelled.total_ms()),
-        None => {
-            let stats = run.log.whole().stats();
-            let speed = stats.speed_beside(plain, run.autoregressive);
-            Some(if speed > 0.0 { stats.emitted as f64 * 1000.0 / speed } else { 0.0 })
-        }
+    let ms = |run: &Run| {
+        let stats = run.log.whole().stats();
+        let speed = stats.speed_beside(plain, run.autoregressive);
+        if speed > 0.0 { stats.emitted as f64 * 1000.0 / speed } else { 0.0 }
     };
-    let timed = || runs().filter_map(|(at, run)| Some((at, run, ms(run)?)));
-    let (lanes, times): (Vec<usize>, Vec<f64>) = timed().map(|(at, _, ms)| (at, ms)).unzip();
+    let (lanes, times): (Vec<usize>, Vec<f64>) = runs().map(|(at, run)| (at, ms(run))).unzip();
     let is_new = comparison.race.as_ref().map_or(!lanes.is_empty(), |(before, _)| *before != lanes);
-    let players = is_new.then(|| timed().map(|(_, run, ms)| (run.log.clone(), ms)).collect());
+    let players = is_new.then(|| runs().map(|(_, run)| (run.log.clone(), ms(run))).collect());
     let Some(comparison) = &mut model.comparison else { return };
     match (players, &mut comparison.race) {
         (Some(players), _) => comparison.race = Some((lanes, Race::new(players))),
@@ -192,7 +172,3 @@ pub(super) fn choose(model: &mut Model) {
         None => model.overlay = Some(Overlay::Compare),
     }
 }
-
-#[cfg(test)]
-#[path = "compare_tests.rs"]
-mod tests;

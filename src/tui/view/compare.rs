@@ -6,10 +6,7 @@ use super::*;
 use crate::tui::model::compare::{Below, Comparison, Lane, first_difference, words};
 use specreel_client::{
     chart::{Plot, Point},
-    present::{
-        modelled,
-        statistics::{Column, DECODE, LOOSENED, MODELLED, Measures, OUTPUT, Output, SPEED, TAU, passes},
-    },
+    present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU},
 };
 use specreel_record::{
     Change, Interval,
@@ -19,8 +16,8 @@ use specreel_record::{
 /// Shares of loosened tokens that differ by less are equal.
 const FLAT: f64 = 0.005;
 /// The columns besides the method, and their places by worth: if not all fit, the last are left out.
-const COLUMNS: [Column; 6] = [SPEED, DECODE, MODELLED, TAU, LOOSENED, OUTPUT];
-const WORTH: [usize; 6] = [1, 2, 5, 4, 3, 0];
+const COLUMNS: [Column; 5] = [SPEED, DECODE, TAU, LOOSENED, OUTPUT];
+const WORTH: [usize; 5] = [1, 4, 3, 2, 0];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let Some(comparison) = &model.comparison else { return };
@@ -30,11 +27,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let inner = popup(frame, theme, whole.width, whole.height, dialog("Compare", theme).title_top(title));
     let n = comparison.lanes.len() as u16;
     let rows = (inner.height / 2).saturating_sub(1).clamp(2, n.max(2));
-    let notes = hardware(model, comparison, theme, inner.width.into());
-    let notes_rows = if inner.height >= rows + 8 { notes.len() as u16 } else { notes.len().min(1) as u16 };
-    let [above, line, below, note] =
-        inner.layout(&Layout::vertical([Length(rows + 1), Length(1), Min(0), Length(notes_rows)]));
-    frame.render_widget(Paragraph::new(notes), note);
+    let [above, line, below] = inner.layout(&Layout::vertical([Length(rows + 1), Length(1), Min(0)]));
     table(model, comparison, theme, frame, above);
     let mut tabs = rule(theme).title_top(tabs(comparison.below, theme));
     if comparison.below == Below::Words && inner.width > 70 {
@@ -49,21 +42,6 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
         Below::Race => race::draw(model, comparison, theme, frame, below),
         Below::Chart => plot(model, comparison, theme, frame, below),
     }
-}
-
-/// The hardware that speeds are modelled for, and why they differ there.
-fn hardware(model: &Model, comparison: &Comparison, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
-    // The chart shows measured figures.
-    let profile = comparison.profile.as_ref().filter(|_| comparison.below != Below::Chart);
-    let Some(profile) = profile else { return Vec::new() };
-    let about = if profile.about.is_empty() { String::new() } else { format!(": {}", profile.about) };
-    let mut lines =
-        vec![theme.line(Role::Warn, text::fit(&format!("modelled on {}{about}", profile.name), columns))];
-    let logs = comparison.lanes.iter().filter_map(|lane| Some(model.runs.get(lane.run)?.log.whole()));
-    if let Some(found) = profile.passes(logs) {
-        lines.extend(wrap([(passes(&found, &profile.name).as_str(), theme.style(Role::Dim))], columns));
-    }
-    lines
 }
 
 fn tabs(below: Below, theme: &Theme) -> Line<'static> {
@@ -118,12 +96,10 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     let lanes = lane_runs(model, comparison);
     let fastest = fastest(&lanes);
     let plain = baseline(model, comparison);
-    let cells: Vec<Option<[String; 6]>> = (lanes.iter())
+    let cells: Vec<Option<[String; 5]>> = (lanes.iter())
         .map(|one| {
             let run = one.run.filter(|run| run.stats().steps > 0)?;
-            let profile = comparison.profile.as_ref();
-            let modelled = profile.and_then(|profile| modelled::speedup(profile, run.log.whole()));
-            let measures = Measures { modelled, ..measures(run, one, plain) };
+            let measures = measures(run, one, plain);
             Some(COLUMNS.map(|column| (column.cell)(&measures)))
         })
         .collect();
@@ -133,12 +109,8 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     let widths: Vec<usize> = COLUMNS.iter().enumerate().map(width).collect();
     // Names are whole, unless there are only names.
     let names = widest("method", lanes.iter().map(|one| one.lane.label.as_str()));
-    let worth: Vec<usize> = WORTH
-        .into_iter()
-        .filter(|at| comparison.profile.is_some() || COLUMNS[*at].title != MODELLED.title)
-        .collect();
     let room = usize::from(area.width);
-    let kept = fitting(&widths, &worth, room.saturating_sub(names + 8));
+    let kept = fitting(&widths, &WORTH, room.saturating_sub(names + 8));
     // The two signs and the spaces between the columns are not the name's.
     let numbers: usize = kept.iter().map(|at| widths[*at] + 2).sum();
     let name_room = room.saturating_sub(numbers + 6);

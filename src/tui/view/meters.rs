@@ -85,7 +85,6 @@ impl Meters<'_> {
             self.steps(),
             group(1, vec![self.speedup()]),
             group(2, self.verified()),
-            group(4, modelled::lines(self.model, self.run, self.theme, self.columns)),
             self.speed(),
             group(5, vec![self.verdicts()]),
             group(6, self.legend()),

@@ -16,7 +16,6 @@ mod legend;
 mod library;
 mod meters;
 mod methods;
-mod modelled;
 mod models;
 mod outside;
 mod passage;

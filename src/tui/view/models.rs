@@ -138,7 +138,7 @@ fn details(model: &Model, entry: Option<Entry<'_>>, columns: usize, theme: &Them
     let memory = is_over.then(|| ("it does not fit into the memory that is free now".to_owned(), warn));
     let words: Vec<(String, Style)> = match entry {
         Entry::NoDrafter => {
-            vec![("The target drafts for itself (std, lookup, lvspec-self), or decodes alone".into(), plain)]
+            vec![("The target drafts for itself (std, lookup, specvlm-self), or decodes alone".into(), plain)]
         }
         Entry::Named(_) => vec![("a model of the hub by its id: Enter asks the hub".into(), plain)],
         Entry::Stored(stored) => {

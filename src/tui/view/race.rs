@@ -8,18 +8,11 @@ use specreel_client::present::player::Race;
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let race = comparison.race.as_ref().filter(|(lanes, _)| area.height >= 4 && !lanes.is_empty());
     let Some((lanes, race)) = race else {
-        let has_ended =
-            comparison.lanes.iter().any(|lane| model.runs.get(lane.run).is_some_and(Run::has_ended));
-        let words = match comparison.profile.as_ref().filter(|_| has_ended) {
-            Some(profile) => format!("{} has no times for these runs", profile.name),
-            None => "no run has ended yet".into(),
-        };
-        frame.render_widget(theme.line(Role::Dim, words), area);
+        frame.render_widget(theme.line(Role::Dim, "no run has ended yet"), area);
         return;
     };
     // A place says what happened in these runs; the fastest method is named only if the measurements say so.
-    let is_measured = comparison.profile.is_none();
-    let fastest = fastest(&lane_runs(model, comparison)).filter(|_| race.is_over() && is_measured);
+    let fastest = fastest(&lane_runs(model, comparison)).filter(|_| race.is_over());
     let winner = lanes.iter().position(|lane| Some(*lane) == fastest);
     let lanes: Vec<&Lane> = lanes.iter().filter_map(|at| comparison.lanes.get(*at)).collect();
     let [above, _, bar] = area.layout(&Layout::vertical([Min(0), Length(1), Length(1)]));

@@ -217,9 +217,9 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, EditCaption, Existing,
         Export, Faster, Filter, FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Mark,
-        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, NextProfile, Open, PageDown,
-        Pause, Pick, Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments,
-        Sessions, SidecarForm, Skip, StepForward, Steps, TokenForward, Verify, Yes,
+        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, Open, PageDown, Pause, Pick,
+        Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments, Sessions,
+        SidecarForm, Skip, StepForward, Steps, TokenForward, Verify, Yes,
     };
     let busy = model.is_running();
     match model.key_context() {
@@ -239,8 +239,8 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Pick => &[Choose, Pick, Back],
         KeyContext::Timeline => &[Choose, Again, EditCaption, Down, Back, ClearLine],
         KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
-            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, NextProfile, Back],
-            _ => &[NextPane, Down, Choose, NextProfile, Back],
+            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
+            _ => &[NextPane, Down, Choose, Back],
         },
         KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],

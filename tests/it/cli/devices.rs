@@ -1,6 +1,6 @@
 //! Devices: missing ones are reported, and candle's tensors compute the same as the CPU kernels.
 
-use crate::cli::{Program, events};
+use crate::cli::{Program, events, lab_methods};
 
 #[test]
 fn tensors_and_kernels_write_the_same_caption() {
@@ -69,7 +69,9 @@ fn the_text_does_not_depend_on_the_processor() {
 #[test]
 fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
     let program = Program::new();
-    let run = program.line("compare demo:2 --device cpu-tensors --dtype bf16 --max-new-tokens 40 --methods naive,naive-tree,specvlm-self,std,streaming,layerskip,lookup --json").ok();
+    let names = lab_methods("naive,naive-tree,specvlm-self,std,streaming,layerskip,lookup");
+    let line = "compare demo:2 --device cpu-tensors --dtype bf16 --max-new-tokens 40 --json";
+    let run = program.line(&format!("{line} --methods {names}")).ok();
     let events = events(&run.stdout);
     let rows = events.last().unwrap()["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 8);
@@ -83,24 +85,6 @@ fn lossless_methods_on_tensors_differ_only_at_reported_near_ties() {
             }
         }
     }
-}
-
-#[test]
-fn known_sizes_are_measured_without_weights() {
-    let program = Program::new();
-    let step = ["bench", "--suite", "step", "--slots", "30", "--rows", "1,4"];
-    for device in ["cpu", "cpu-tensors"] {
-        let shapes = ["--shape", "tiny", "--drafter-shape", "tiny", "--device", device, "--json"];
-        let run = program.run(&[&step[..], &shapes].concat()).ok();
-        let lines = events(&run.stdout);
-        assert_eq!(lines.len(), 2);
-        for line in &lines {
-            assert_eq!(line["model"], "tiny (random weights)");
-            assert_eq!(line["device"], device.replace('-', " "));
-            assert!(line["fill_ms"].as_f64().unwrap() > 0.0 && line["weight_bytes"].as_u64().unwrap() > 0);
-        }
-    }
-    program.run(&[&step[..], &["--shape", "tiny", "--target", "."]].concat()).ends(2).said("--target");
 }
 
 /// Run the program where it finds GPUs.
@@ -151,33 +135,6 @@ fn a_gpu_that_does_not_exist_is_refused() {
     missing.said(hint);
 }
 
-#[test]
-fn a_gpu_is_measured_against_what_it_can_reach() {
-    // Its rows are too short for q4_k.
-    let device = ["bench", "--suite", "device", "--shape", "tiny", "--rows", "1,3", "--slots", "40"];
-    let refused = Program::new().run(&[&device[..], &["--device", "cpu"]].concat()).ends(2);
-    refused.said("--suite device measures a GPU, and the device is cpu");
-    let Some(program) = software() else { return };
-    let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
-    let run = with_gpus(&program, &[&device[..], &["--device", &name, "--json"]].concat()).ok();
-    let lines = events(&run.stdout);
-    let (card, kernels) = lines.split_first().unwrap();
-    assert!(card["device"].as_str().unwrap().contains(", software)") && card["shape"] == "tiny", "{card}");
-    for rate in ["read_gigabytes_per_second", "f32_gigamacs_per_second", "round_trip_us"] {
-        assert!(card[rate].as_f64().unwrap() > 0.0, "{card}");
-    }
-    let found: Vec<(&str, u64)> = kernels
-        .iter()
-        .map(|line| {
-            (line["kernel"].as_str().unwrap().split(' ').next().unwrap(), line["rows"].as_u64().unwrap())
-        })
-        .collect();
-    let rows = |kernel| [(kernel, 1), (kernel, 3)];
-    assert_eq!(found, ["q8_0", "f16", "attention", "attention"].map(rows).concat());
-    assert!(kernels.iter().all(|line| line["of_bound"].as_f64().unwrap() > 0.0), "{kernels:?}");
-    assert_eq!((&kernels[7]["kernel"], &kernels[7]["slots"]), (&"attention q8_0".into(), &40.into()));
-}
-
 /// The software adapter's name and description in the report of `doctor --json`, and the number of others.
 fn adapter(doctor: &crate::cli::Outcome) -> (String, String, usize) {
     assert_eq!(doctor.stderr, "");
@@ -212,8 +169,8 @@ fn on_a_gpu_lossless_methods_write_the_same_text() {
     let Some(program) = software() else { return };
     let (name, ..) = adapter(&with_gpus(&program, &["doctor", "--json"]));
     let short = ["--max-new-tokens", "8", "--json"];
-    let names = "naive,sparrow-chain,eagle3,dflash,naive-tree,layerskip";
-    let methods = ["compare", "demo:2", "--device", &name, "--methods", names];
+    let names = lab_methods("naive,sparrow-chain,eagle3,dflash,naive-tree,layerskip");
+    let methods = ["compare", "demo:2", "--device", &name, "--methods", &names];
     let compared = with_gpus(&program, &[&methods[..], &short].concat()).ok();
     let events_of = events(&compared.stdout);
     let rows = events_of.last().unwrap()["rows"].as_array().unwrap();

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde_json::Value;
+use specreel_bench::methods;
 use specreel_speculate::{Drafter, Method};
 
-use crate::cli::{Program, event, events, fixture};
+use crate::cli::{Program, event, events, fixture, lab_methods, with_clip};
 
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
@@ -27,7 +28,7 @@ const STAMPED: [&str; 7] =
 
 #[test]
 fn captions_are_lossless_and_report_the_grid() {
-    let program = Program::with_clip();
+    let program = with_clip();
     for (target, drafter, grid) in PAIRS {
         let (target, drafter) = (fixture(target), fixture(drafter));
         let run = |method: &str| {
@@ -59,12 +60,13 @@ fn captions_are_lossless_and_report_the_grid() {
 
 #[test]
 fn methods_are_compared_on_one_prefill() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (target, drafter) = (fixture("llava_ov"), fixture("llava_ov_newer"));
     let run = program
         .line(&format!(
-            "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods naive,lvspec,streaming \
-             --json --max-new-tokens 12"
+            "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods {} \
+             --json --max-new-tokens 12",
+            lab_methods("naive,lvspec,streaming")
         ))
         .ok();
     let events = events(&run.stdout);
@@ -77,7 +79,7 @@ fn methods_are_compared_on_one_prefill() {
 
 #[test]
 fn inspection_draws_one_tile_per_temporal_position() {
-    let program = Program::with_clip();
+    let program = with_clip();
     for (name, drafter, [frames, rows, columns]) in PAIRS {
         let (target, drafter) = (fixture(name), fixture(drafter));
         let picture = format!("{name}.png");
@@ -101,7 +103,7 @@ fn inspection_draws_one_tile_per_temporal_position() {
 
 #[test]
 fn options_that_a_family_lacks_are_refused() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (qwen, llava) = (fixture("qwen2_vl"), fixture("llava_ov"));
     for (args, code, words) in [
         (&["--target", &llava, "--max-pixels", "5000"][..], 2, &["76x76", "--max-pixels"][..]),
@@ -116,7 +118,7 @@ fn options_that_a_family_lacks_are_refused() {
 
 #[test]
 fn sequential_positions_change_the_caption_and_are_noted() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let target = fixture("qwen2_vl");
     let run = |rope: &str| {
         let run = program
@@ -136,7 +138,7 @@ fn sequential_positions_change_the_caption_and_are_noted() {
 /// A prompt that lets the model think ends otherwise, and what it thinks is no part of the caption.
 #[test]
 fn thoughts_are_marked_and_no_part_of_the_caption() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (target, drafter) = (fixture("qwen3_5"), fixture("qwen3_5_untied"));
     let models = ["caption", "clip.mkv", "--target", &target, "--drafter", &drafter];
     let limits = ["--max-new-tokens", "12", FRAMES[0], FRAMES[1]];
@@ -225,23 +227,25 @@ fn recut(program: &Program) -> String {
 
 #[test]
 fn a_drafter_may_cut_frames_into_other_patches() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (target, drafter) = (fixture("smolvlm"), recut(&program));
     let run = |command: &[&str]| {
         let models = ["--target", &target, "--drafter", &drafter, "--json"];
         let run = program.run(&[command, &models, &FRAMES].concat()).ok();
         events(&run.stdout)
     };
-    let names = "naive,naive-tree,sd-random,sd-uniform,sd-frames,specvlm,text-only,parallelvlm,lvspec";
+    let names =
+        lab_methods("naive,naive-tree,sd-random,sd-uniform,sd-frames,specvlm,text-only,parallelvlm,lvspec");
     let limits = ["--measure", "never", "--max-new-tokens", "12"];
-    let all = run(&[&["compare", "clip.mkv", "--methods", names][..], &limits].concat());
+    let all = run(&[&["compare", "clip.mkv", "--methods", &names][..], &limits].concat());
     let rows = event(&all, "comparison")["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 10);
     for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
         assert_eq!(row["equality"]["equal"], true, "{row}");
     }
     // Two of four cells of the target's frames are kept: they are told in the target's grid.
-    let caption = ["caption", "clip.mkv", "--method", "sd-uniform", "--set", "context.keep=0.5"];
+    let uniform = lab_methods("sd-uniform");
+    let caption = ["caption", "clip.mkv", "--method", &uniform, "--set", "context.keep=0.5"];
     let all = run(&[&caption[..], &["--max-new-tokens", "4"]].concat());
     let prompt = event(&all, "prompt");
     assert_eq!(
@@ -254,18 +258,18 @@ fn a_drafter_may_cut_frames_into_other_patches() {
 /// The presets of a family's own kind of prompt: all finish, and lossless ones write what the target writes alone.
 #[test]
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
-    let program = Program::with_clip();
+    let program = with_clip();
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
         // Linear attention needs all visual tokens.
         let hybrid = target.starts_with("qwen3_5") || target.starts_with("minicpmv");
         let fits = |preset: &&Method| !(preset.prunes() && hybrid);
-        let presets: Vec<&Method> = Method::presets()
-            .iter()
+        let presets: Vec<&Method> = methods::presets()
             .filter(|preset| !matches!(preset.drafter, Drafter::Head { .. }))
             .filter(fits)
             .collect();
         assert!(presets.len() > 20);
-        let names = presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(",");
+        let names =
+            lab_methods(&presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(","));
         let (target, drafter) = (fixture(target), fixture(drafter));
         let run = program.line(&format!(
             "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods {names} --json --measure never \
@@ -282,12 +286,12 @@ fn every_preset_runs_with_time_stamps_in_the_prompt() {
 
 #[test]
 fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
-    let program = Program::with_clip();
+    let program = with_clip();
     for (target, drafter, grid) in PAIRS {
         let stamped = STAMPED.contains(&target);
-        let (target, drafter) = (fixture(target), fixture(drafter));
+        let (target, drafter, frames) = (fixture(target), fixture(drafter), lab_methods("sd-frames"));
         let run = |command: &str, more: &[&str]| {
-            let models = ["--target", &target, "--drafter", &drafter, "--method", "sd-frames"];
+            let models = ["--target", &target, "--drafter", &drafter, "--method", &frames];
             let keep = ["--set", "context.keep=0.5", "--set", "context.stamps=drop"];
             program.run(&[&[command, "clip.mkv"][..], &models, &keep, &FRAMES, more].concat()).ok()
         };
@@ -310,7 +314,7 @@ fn stamps_of_unseen_frames_are_dropped_where_there_are_any() {
 
 #[test]
 fn pairs_across_families_and_vocabularies_are_refused() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let tokens =
         std::fs::read_to_string(Path::new(&fixture("qwen3_vl_small")).join("tokenizer.json")).unwrap();
     let dir = program.copy("tests/parity/fixtures/qwen3_vl_small", "other");

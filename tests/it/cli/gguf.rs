@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    cli::{Outcome, Program, event, events, fixture},
+    cli::{Outcome, Program, event, events, fixture, with_clip},
     gguf_parts::{part_name, split},
 };
 
@@ -19,7 +19,7 @@ fn caption(program: &Program, models: &[&str]) -> Outcome {
 
 #[test]
 fn a_file_writes_what_its_directory_writes() {
-    let program = Program::with_clip();
+    let program = with_clip();
     for (file, dir, dtype) in [
         ("gguf/gqa_tied/model-f32.gguf", "gqa_tied", "f32"),
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
@@ -60,7 +60,7 @@ fn parts(program: &Program, name: &str) -> Vec<String> {
 
 #[test]
 fn a_split_model_writes_what_its_file_writes() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let parts = parts(&program, "split");
     let run = |target: &str| events(&caption(&program, &["--target", target]).silent().stdout);
     let whole = run(&fixture("gguf/gqa_tied/model-f32.gguf"));
@@ -77,7 +77,7 @@ fn a_split_model_writes_what_its_file_writes() {
 
 #[test]
 fn files_and_directories_draft_for_each_other() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (file, dir, small) = (
         fixture("gguf/gqa_tied/model-q8_0.gguf"),
         fixture("gqa_tied"),
@@ -110,7 +110,7 @@ fn folder(program: &Program, name: &str, files: &[(&str, &str)]) -> String {
 
 #[test]
 fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let parts = parts(&program, "own");
     let (model, last) = (&parts[0], &parts[2]);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_specreel"))
@@ -142,7 +142,7 @@ fn a_file_that_gets_shorter_ends_the_run_and_not_the_program() {
 
 #[test]
 fn a_vision_tower_is_chosen_by_its_name() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
     // The one of the other model does not fit.
     let of_two = folder(
@@ -168,7 +168,7 @@ fn a_vision_tower_is_chosen_by_its_name() {
 
 #[test]
 fn what_is_wrong_with_files_is_said() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let (text, tower) = ("gqa_tied/model-q8_0.gguf", "gqa_tied/mmproj-f32.gguf");
     let alone = folder(&program, "alone", &[("m.gguf", text)]);
     let two =
@@ -245,7 +245,7 @@ fn what_is_wrong_with_files_is_said() {
 /// Everything at once: that there is no vision tower, and each type that is not supported, with its tensors.
 #[test]
 fn types_and_a_missing_tower_are_reported_together() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let text = "gqa_tied/model-q8_0.gguf";
     let changed = |name: &str, files: &[(&str, &str)]| {
         let model = folder(&program, name, files);
@@ -284,7 +284,7 @@ fn types_and_a_missing_tower_are_reported_together() {
 /// The layer for multi-token prediction in a target's own file drafts without `--drafter`, and changes no token.
 #[test]
 fn a_file_drafts_with_its_layer_for_multi_token_prediction() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let file = fixture("gguf/qwen3_5/model-bf16.gguf");
     let run = |method: &str| {
         let run = caption(&program, &["--target", &file, "--method", method, "--device", "cpu"]).silent();

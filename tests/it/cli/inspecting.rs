@@ -6,7 +6,7 @@ use image::RgbImage;
 use serde_json::Value;
 use specreel_record::{Event, EventKind, PromptSeen};
 
-use crate::cli::{Outcome, Program, make::Clip};
+use crate::cli::{Outcome, Program, lab_methods, make::Clip};
 
 fn inspect(program: &Program, args: &[&str]) -> Outcome {
     program.run(&[&["inspect", "demo"], args].concat())
@@ -47,8 +47,8 @@ fn kept_cells_are_brighter_than_dropped_ones() {
     // The brightness of each cell if everything is kept.
     let (_, whole) = json(&program, &["--method", "naive", "--png", "whole.png"]);
     let clear = picture(&program, "whole.png");
-    for method in ["sd-uniform", "specvlm", "parallelvlm", "std", "text-only"] {
-        let (event, figures) = json(&program, &["--method", method, "--png", "a.png", "--force"]);
+    for method in ["sd-uniform", "specvlm", "parallelvlm", "std", "text-only"].map(lab_methods) {
+        let (event, figures) = json(&program, &["--method", &method, "--png", "a.png", "--force"]);
         let EventKind::Prompt(PromptSeen { kept: Some(kept), grid: [frames, rows, columns], .. }) =
             event.kind
         else {
@@ -83,8 +83,9 @@ fn kept_cells_are_brighter_than_dropped_ones() {
 fn text_and_json_agree() {
     let program = Program::new();
     for method in ["specvlm", "parallelvlm", "std", "sd-frames", "naive", "text-only"] {
-        let (event, figures) = json(&program, &["--method", method]);
-        let run = inspect(&program, &["--method", method]).silent();
+        let file = lab_methods(method);
+        let (event, figures) = json(&program, &["--method", &file]);
+        let run = inspect(&program, &["--method", &file]).silent();
         let EventKind::Prompt(PromptSeen { grid, visual_tokens, kept, scores, .. }) = event.kind else {
             panic!("{event:?}")
         };
@@ -165,7 +166,8 @@ fn short_and_long_clips() {
     let program = Program::new();
     program.file("one.mp4", Clip::of(1).write().bytes());
     program.file("long.mp4", Clip::of(150).write().bytes());
-    let small = ["--method", "sd-uniform", "--max-pixels", "784", "--json"];
+    let uniform = lab_methods("sd-uniform");
+    let small = ["--method", &uniform, "--max-pixels", "784", "--json"];
     let figures = |args: &[&str]| program.run(&[&["inspect"], args, &small].concat()).silent().last();
     let one = figures(&["one.mp4", "--png", "one.png"]);
     assert_eq!((one["grid"][0].as_u64(), one["picture"]["frames"].as_array().unwrap().len()), (Some(1), 1));

@@ -3,158 +3,20 @@
 //!
 //! A snapshot is a transcript of several commands. `cargo insta review`, or `INSTA_UPDATE=always`, accepts new ones.
 
-use std::{fmt::Write as _, fs};
+use std::fs;
 
-use clap::CommandFactory as _;
 use ffmpeg_next::format::Pixel;
-use regex::Regex;
 use specreel::cli::Cli;
 
 use crate::cli::{
-    Outcome, Program,
     make::{self, Clip},
-    words,
+    transcript::{self, Transcript, subcommands},
 };
-
-/// Compare a transcript with the snapshot of the test's name, or of another one.
-macro_rules! check {
-    ($transcript:ident $(, $name:expr)?) => {
-        insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-            insta::assert_snapshot!($($name,)? $transcript.text);
-        })
-    };
-}
-
-/// Commands and what they printed.
-struct Transcript {
-    program: Program,
-    filters: Vec<(Regex, &'static str)>,
-    text: String,
-}
-
-impl Transcript {
-    fn new() -> Self {
-        let program = Program::new();
-        let mut transcript = Self { program, filters: Vec::new(), text: String::new() };
-        let home = regex::escape(transcript.program.home().to_str().unwrap());
-        transcript
-            .filter(&home, "[HOME]")
-            .filter(&regex::escape(env!("CARGO_MANIFEST_DIR")), "[REPOSITORY]")
-            .filter(r"demo-[0-9a-f]{16}", "demo-[HASH]")
-            .filter(&format!(r"{} \([^)]*\)", regex::escape(env!("CARGO_PKG_VERSION"))), "[VERSION]");
-        transcript
-    }
-
-    /// Replace what differs between machines and runs.
-    fn filter(&mut self, pattern: &str, with: &'static str) -> &mut Self {
-        self.filters.push((Regex::new(pattern).unwrap(), with));
-        self
-    }
-
-    /// Replace every measured number, and the spaces that its width moves.
-    fn measured(&mut self) -> &mut Self {
-        self.filter(r"(≈ )?\d+(\.\d+)?x( \([\d.]+–[\d.]+\))?", "[SPEEDUP]")
-            .filter(r"\(\d+ pairs?\)", "([BASIS])")
-            .filter(r"\d+(\.\d+)? tokens/s", "[N] tokens/s")
-            .filter(r"\d+(\.\d+)?( ?(ms|s|MB|GB|kB|x|GB/s|tokens/s)\b)", "[N]$2")
-            // A busy machine takes seconds.
-            .filter(r"(?m)^(time +)\[N\] s \(", "$1[N] ms (")
-            .filter(r"-?\d+\.\d+", "[N]")
-            .filter(r" {2,}", "  ")
-            // What could be measured, and whether other programs were noticed, depends on how busy the machine is.
-            .filter(r"speedup  .*", "speedup  [SPEEDUP OR NOT]")
-            .filter(r"(?m)^machine  busy.*\n", "")
-            .filter(r" The machine was busy[^.]*\.", "")
-            .filter(r" (\w+ is the fastest: its|No method is the fastest: the) interval[^.]*\.", "")
-            .filter(r"  –  –  (identical|differs)", "  [SPEEDUP]  [SPEEDUP]  $1")
-            // The speed in a row of a table has no decimals if it is high.
-            .filter(r"  \d+  \[SPEEDUP\]", "  [N]  [SPEEDUP]")
-    }
-
-    /// Run a command line, see [`Program::line`].
-    fn run(&mut self, line: &str) -> &mut Self {
-        let outcome = self.program.line(line);
-        self.record(line, &outcome)
-    }
-
-    /// Run each of these, separated by ` | `, after the same arguments.
-    fn run_all(&mut self, start: &str, ends: &str) -> &mut Self {
-        for end in ends.split(" | ") {
-            self.run(&format!("{start} {end}"));
-        }
-        self
-    }
-
-    fn pipe(&mut self, line: &str, stdin: impl Into<Vec<u8>>) -> &mut Self {
-        let outcome = crate::cli::outcome(self.program.command().args(words(line)).write_stdin(stdin));
-        self.record(line, &outcome)
-    }
-
-    fn record(&mut self, line: &str, outcome: &Outcome) -> &mut Self {
-        let filter = |text: &str| {
-            let text = self.filters.iter().fold(text.to_owned(), |text, (pattern, with)| {
-                pattern.replace_all(&text, *with).into_owned()
-            });
-            text.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>()
-        };
-        let mut block = format!("$ {}\n[exit code: {}]\n", format!("specreel {line}").trim(), outcome.code);
-        for (name, text) in [("stdout", &outcome.stdout), ("stderr", &outcome.stderr)] {
-            if !text.is_empty() {
-                let _ = write!(block, "----- {name} -----\n{}", filter(text));
-            }
-        }
-        let _ = writeln!(self.text, "{block}");
-        self
-    }
-
-    /// A file in the working directory, which is the home.
-    fn file(&mut self, name: &str, bytes: impl AsRef<[u8]>) -> &mut Self {
-        let path = self.program.home().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-        self
-    }
-
-    fn folder(&mut self, name: &str) -> &mut Self {
-        fs::create_dir_all(self.program.home().join(name)).unwrap();
-        self
-    }
-
-    fn copy(&mut self, from: &str, to: &str) -> &mut Self {
-        self.program.copy(from, to);
-        self
-    }
-
-    fn config(&mut self, text: &str) -> &mut Self {
-        self.text += &format!("# config.toml: {}\n", text.replace('\n', "; "));
-        self.file(".config/specreel/config.toml", text)
-    }
-}
-
-/// The path of each subcommand: "", "caption", …, "models pull".
-fn subcommands() -> Vec<String> {
-    fn walk(command: &clap::Command, path: &str, all: &mut Vec<String>) {
-        all.push(path.to_owned());
-        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
-            walk(sub, format!("{path} {}", sub.get_name()).trim(), all);
-        }
-    }
-    let mut all = Vec::new();
-    walk(&Cli::command(), "", &mut all);
-    all
-}
 
 #[test]
 fn help() {
-    for path in subcommands() {
-        let mut t = Transcript::new();
-        let (long, short) =
-            (format!("{path} --help").trim().to_owned(), format!("{path} -h").trim().to_owned());
-        t.run(&long);
-        let short_help = t.program.line(&short);
-        if short_help.stdout != t.program.line(&long).stdout {
-            t.record(&short, &short_help);
-        }
+    for path in subcommands::<Cli>() {
+        let t = transcript::help(&path);
         let name = format!("help {path}").trim().replace(' ', "_");
         check!(t, name);
     }
@@ -181,10 +43,11 @@ fn subcommands_that_are_mistyped_or_misplaced() {
     // The default method drafts by the clock.
     t.config("method = \"naive\"").run("").run("caption");
     t.run("models pul")
-        .run("methods shwo fly")
+        .run("methods shwo lvspec")
         .run("config exampel")
-        .run("scenes")
-        .run("train")
+        .run("bench --clips 3")
+        .run("train sparrow --json")
+        .run("scenes --help")
         .run("help nope");
     check!(t);
 }
@@ -210,8 +73,7 @@ fn devices_that_are_not_built_in() {
     let mut t = Transcript::new();
     t.run("caption demo --device cuda")
         .run("caption demo --device metal")
-        .run("compare demo --drafter-device cuda:1")
-        .run("bench --suite step --device metal");
+        .run("compare demo --drafter-device cuda:1");
     check!(t);
 }
 
@@ -219,7 +81,9 @@ fn devices_that_are_not_built_in() {
 fn failures_as_events() {
     let mut t = Transcript::new();
     t.run("caption no.mp4 --json").run("caption demo --json --top-p 7").run("methods show nothing --json");
-    t.run("models inspect nowhere --json").run("replay no.jsonl --json").run("bench --clips 0 --json");
+    t.run("models inspect nowhere --json")
+        .run("replay no.jsonl --json")
+        .run("compare demo --repeat 0 --json");
     check!(t);
 }
 
@@ -263,7 +127,7 @@ fn models_that_are_refused() {
         .file("odd/config.json", "{\"model_type\": \"llama\"}");
     t.run_all(
         "caption clip.mp4",
-        "--target no/model | --target 'no model' | --target clip.mp4 | --target m --method fly | \
+        "--target no/model | --target 'no model' | --target clip.mp4 | --target m --method lvspec | \
          --target m --method autoregressive | --target bad --method autoregressive | \
          --target odd --method autoregressive | --drafter no/model",
     );
@@ -295,7 +159,10 @@ fn prompts_and_files_that_are_refused() {
         "--preset nothing | --preset mine --prompt x | --preset mine --prompt-file f | --system ' ' | --max-words 0",
     );
     t.run_all("caption demo", "--save run.jsonl | --save . | --save no/such/file");
-    t.run_all("compare demo", "--save run.jsonl | --html p.html | --methods lvspce | --methods naive,,fly");
+    t.run_all(
+        "compare demo",
+        "--save run.jsonl | --html p.html | --methods lvspce | --methods naive,,lvspec",
+    );
     t.run_all("inspect demo", "--png p.png | --png a.jpg | --png no/such/file.png");
     for file in ["run.jsonl", "p.html", "p.png"] {
         assert_eq!(fs::read_to_string(t.program.home().join(file)).unwrap(), "old", "{file}");
@@ -434,7 +301,7 @@ fn steps_of_runs() {
     let mut t = Transcript::new();
     t.measured();
     t.run("caption demo --max-new-tokens 24 --method naive --steps --save run.jsonl");
-    t.run("caption demo --max-new-tokens 24 --method lvspec-tree --steps --quiet");
+    t.run("caption demo --max-new-tokens 24 --method lenient --steps --quiet");
     t.run("caption demo --max-new-tokens 3 --method autoregressive --steps --quiet");
     t.run("caption demo --max-new-tokens 6 --method naive --segments 2 --steps --quiet");
     t.run("replay run.jsonl --speed 0 --steps --quiet --color always");
@@ -477,42 +344,6 @@ fn comparisons_and_inspections() {
 }
 
 #[test]
-fn benches() {
-    let mut t = Transcript::new();
-    t.measured().filter(r"(?m)^(autoregressive|naive) .*$", "$1 …");
-    t.run("bench --clips 1 --max-new-tokens 8 --methods naive");
-    t.run("bench --suite step --slots 10 --rows 2 --shape tiny");
-    check!(t);
-}
-
-#[test]
-fn benches_that_are_refused() {
-    let mut t = Transcript::new();
-    t.folder("m").file("front.svg", "old");
-    t.run_all(
-        "bench",
-        "--clips 0 | --clips -1 | --first-seed 18446744073709551615 | --methods '' | --methods lvspce | \
-         --methods no.toml | --methods fly --method fly | --target m --methods naive | --target no/model | \
-         --sweep acceptance.lambda=1 | --method lvspec --sweep acceptance.lamda=1 | \
-         --method lvspec --sweep lamda=1 | --method lvspec --sweep acceptance.lambda= | \
-         --method lvspec --sweep acceptance.lambda=0,x | --method lvspec --sweep acceptance.lambda=0,7 | \
-         --method naive --set acceptance.lambda=1 | --svg front.svg | --out no/such/file | --rows 1 | \
-         --shape tiny | --suite hop | --suite step --clips 1 | --suite step --temperature 1 | \
-         --suite step --rows 0 | --suite step --rows two | --suite step --slots 1000000 | \
-         --suite step --shape gpt | --suite step --drafter-shape tiny | --table 1 | --tokens 9 | \
-         --suite quality --dtype f16 | --suite quality --rows 1 | --suite device --target m | \
-         --suite device --drafter-shape tiny",
-    );
-    t.file("other.jsonl", "{\"event\":\"trial\"}\n").run_all(
-        "bench --paper",
-        "lvspek | std --table 7 | all --table 1 | std --methods naive | std --suite step | \
-         std --from x.jsonl --clips 3 | std --from no.jsonl | std --from other.jsonl | std --profile h200 | \
-         std --at-paper-acceptance --clips 3",
-    );
-    check!(t);
-}
-
-#[test]
 fn models() {
     let mut t = Transcript::new();
     t.filter(r"\S+ \S+ available", "[N] GB available").filter(r" +not enough memory", "");
@@ -543,57 +374,5 @@ fn doctors() {
         .filter(r"size \d+ x \d+", "size [N] x [N]");
     t.run("doctor").run("doctor --target no/model").run("doctor --drafter demo-sparrow");
     t.config("theme = \"nope\"").run("doctor").config("method = 3").run("doctor");
-    check!(t);
-}
-
-#[test]
-fn scenes() {
-    let mut t = Transcript::new();
-    t.file("text", "Nothing happens.")
-        .file("lines", "{\"seed\": 7, \"text\": \"A red circle\"}\n")
-        .folder("folder");
-    t.run("scenes render --seed 4 a.mp4 --size 64x48")
-        .run("scenes render --seed 4 a.mp4")
-        .run("scenes score text --seed 4");
-    t.run("scenes score lines --lines");
-    t.run_all("scenes render --seed 1", "b.mp4 --size 5x5 | folder | no/such.mp4");
-    t.run_all(
-        "scenes score",
-        "text | no --seed 1 | text --facts text | text --facts no | text --lines | \
-         text --seed 1 --facts text",
-    );
-    t.run_all(
-        "scenes stream --count 0",
-        "--format 8x112 | --format 8x112x112:0 | --short 2 | --short 0.7 --question 0.7 | --group 0",
-    );
-    t.run("scenes render --seed -1 x.mp4");
-    check!(t);
-}
-
-#[test]
-fn trainings() {
-    let mut t = Transcript::new();
-    t.measured();
-    t.folder("empty").file("full/photo.jpg", "x").file("clips/broken.mp4", "no video").file("file", "x");
-    t.copy("tests/parity/fixtures/gqa_tied", "tiny");
-    let lists = "--out new --data scenes:4 --epochs 2 | --out new --data scenes:4 --epochs 2 | \
-             --out new --data scenes:4 --epochs 3 | --out o --data empty | --out o --data nowhere | \
-             --out o --data scenes:0 | --out o --dtype f15 | --out o --no-mtp --recursions 2 | \
-             --out o --learning-rate 0 | --out o --hidden 2 | --out o --state-weight 0 --token-weight 0 | \
-             --out full --data scenes:4 | --out file --data scenes:4 | --out broken --data clips";
-    for more in lists.split(" | ") {
-        t.run(&format!(
-            "train sparrow --target tiny --max-new-tokens 8 --batch 2 --keep 2 --save-every 0 {more}"
-        ));
-    }
-    t.run_all(
-        "train",
-        "msd --out o --no-mtp | msd --out o --recursions 2 | hivis --out o --no-vata | \
-         hivis --out o --hidden 0.5 | msd --out o --data scenes:x | msd --out o --data scenes:-4 | \
-         fly --out o",
-    );
-    t.run("train sparrow --out o --target nowhere").run("train sparrow");
-    t.run("caption demo --drafter new");
-    assert_eq!(fs::read_dir(t.program.home().join("full")).unwrap().count(), 1);
     check!(t);
 }

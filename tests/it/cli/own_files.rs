@@ -12,7 +12,7 @@ fn folder(program: &Program, name: &str) -> std::path::PathBuf {
 fn an_invalid_configuration_stops_only_the_commands_that_use_it() {
     let program = Program::new();
     std::fs::write(folder(&program, "").join("config.toml"), "method = 3\n").unwrap();
-    for args in [&["methods"][..], &["completions", "bash"], &["man"], &["methods", "show", "fly"]] {
+    for args in [&["methods"][..], &["completions", "bash"], &["man"], &["methods", "show", "lvspec"]] {
         program.run(args).silent();
     }
     let models = program.run(&["models"]).ok();

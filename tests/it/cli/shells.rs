@@ -29,7 +29,7 @@ fn home() -> Program {
 /// Lines and the values that complete their last word.
 const COMPLETED: [(&str, &[&str]); 22] = [
     ("caption demo --preset w", &["wan"]),
-    ("caption demo --method lv", &["lvspec", "lvspec-tree", "lvspec-self"]),
+    ("caption demo --method spec", &["specvlm", "specvlm-self"]),
     ("caption demo --method mi", &["mine"]),
     ("methods show na", &["naive", "naive-auto", "naive-tree"]),
     ("methods check ", &["mine"]),

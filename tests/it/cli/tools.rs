@@ -1,4 +1,4 @@
-//! Completions, manual, doctor, closed pipes, scenes, configuration files.
+//! Completions, manual, doctor, closed pipes, configuration files.
 
 use crate::cli::Program;
 
@@ -32,7 +32,7 @@ fn the_doctor_reports_every_area() {
 #[test]
 fn a_closed_pipe_is_success() {
     let program = Program::new();
-    for args in [&["methods"][..], &["man"], &["completions", "bash"], &["scenes", "stream"]] {
+    for args in [&["methods"][..], &["man"], &["completions", "bash"]] {
         let mut child = program.spawn(args);
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
@@ -56,23 +56,6 @@ fn an_unwritable_home_is_not_an_error() {
     let file = program.file("home", "");
     let output = program.command().env("HOME", program.home().join(file)).arg("methods").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
-fn scenes_are_rendered_and_scored() {
-    let program = Program::new();
-    let rendered = program.run(&["scenes", "render", "--seed", "4", "a.mp4", "--size", "64x48"]).silent();
-    assert!(program.home().join("a.mp4").metadata().unwrap().len() > 0);
-    program.file("facts.json", &rendered.stdout);
-    program.file("text", "Nothing happens.");
-    for truth in [["--seed", "4"], ["--facts", "facts.json"]] {
-        let score = program.run(&[&["scenes", "score", "text", "--json"][..], &truth].concat()).json();
-        assert_eq!(score["right"], 0);
-        assert_eq!(score["missing"], score["total"]);
-    }
-    let samples = program.command().args(["scenes", "stream", "--count", "1"]).output().unwrap();
-    assert_eq!(samples.status.code(), Some(0));
-    assert!(samples.stdout.len() > 8 * 112 * 112 * 3);
 }
 
 #[test]

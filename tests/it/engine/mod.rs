@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use specreel_bench::methods;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest, Turn};
 use specreel_model::{ModelSpec, draft_head::Recipe};
 use specreel_record::{
@@ -86,7 +87,8 @@ impl Rig {
             sampling: Sampling::Frames(4),
             max_new_tokens: 24,
             logprobs: 2,
-            ..specreel_client::fake::request(self.next, method)
+            method: methods::preset(method).unwrap(),
+            ..specreel_client::fake::request(self.next, "naive")
         }
     }
 
@@ -351,7 +353,7 @@ fn every_preset_accounts_for_every_token() {
     let plain = done(&rig.run("autoregressive", "Say it.")).1;
     // The target of this test has no layer for multi-token prediction.
     let own = |method: &&Method| matches!(method.drafter, Drafter::Head { recipe: Recipe::Mtp });
-    for method in Method::presets().iter().filter(|method| !own(method)) {
+    for method in methods::presets().filter(|method| !own(method)) {
         let events = rig.run(&method.name, "Say it.");
         let (_, ids, stats) = done(&events);
         let steps: Vec<_> = steps(&events).collect();

@@ -455,7 +455,7 @@ fn loose_rules_accept_at_least_what_exact_accepts_and_keep_the_account() {
     let exact = bench.write(&Method::preset("naive").unwrap(), GREEDY, 40);
     let names = "fly fly-entropy lenient lvspec lvspec-self lvspec-tree random-loose divergence glance";
     for name in names.split(' ') {
-        let loose = bench.write(&Method::preset(name).unwrap(), GREEDY, 40);
+        let loose = bench.write(&specreel_bench::methods::preset(name).unwrap(), GREEDY, 40);
         assert!(loose.ids.len() <= 40, "{name}");
         assert!(loose.accepted <= loose.judged, "{name}");
         if name == "lvspec" {

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 use super::{base64, server::Server};
-use crate::cli::Program;
+use crate::cli::with_clip;
 
 const BODIES: u64 = 300;
 
@@ -140,7 +140,7 @@ impl Opened {
 
 #[test]
 fn no_body_breaks_the_server_or_leads_it_elsewhere() {
-    let program = Program::with_clip();
+    let program = with_clip();
     let home = program.home().to_owned();
     let [clips, outside] = ["clips", "outside"].map(|name| home.join(name));
     [&clips, &outside].iter().for_each(|folder| fs::create_dir(folder).unwrap());

@@ -186,7 +186,7 @@ enum Shown {
 }
 
 const PICTURES: [(&str, Shown); 12] = [
-    ("results/loosening.svg", Shown::Chart),
+    ("lab/loosening.svg", Shown::Chart),
     ("screen.svg", Shown::Pane),
     ("screens/batch.svg", Shown::Words),
     ("screens/comparison.svg", Shown::Words),

@@ -1,6 +1,6 @@
 //! Lines over a common axis, as terminal text and as SVG.
 
-use super::{Scale, svg::escaped};
+use super::Scale;
 
 const AREA: [f64; 4] = [64.0, 68.0, 560.0, 280.0];
 /// Colors of the lines; their dashes also differ.
@@ -100,6 +100,22 @@ impl Curve {
         }
         out + "</svg>\n"
     }
+}
+
+/// Text without markup. XML allows no control characters at all.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@
 //! | [`ledger`] | the steps of a run, row by row |
 //! | [`estimate`] | time and memory of a run, before and during it |
 //! | [`heat`] | visual tokens as values from 0 to 1 |
-//! | [`modelled`] | runs on hardware that is not here |
 //! | [`player`] | the playback of a run: the part seen so far, and the scene of the current step |
 //! | [`formats`] | bytes, times, percentages, ratios |
 //! | [`systems`] | which system a method belongs to |
@@ -26,7 +25,6 @@ pub mod formats;
 pub mod grid;
 pub mod heat;
 pub mod ledger;
-pub mod modelled;
 pub mod player;
 pub mod reason;
 pub mod statistics;

@@ -8,16 +8,11 @@ use super::{
     verdicts::lossless_mark,
 };
 use specreel_record::{
-    Comparison, Hardware, Interval, Pieces, Promise, Row, RowState, RunLog, Speedup, Stats, StopReason,
-    Summary, Traffic, Verdict, Verification, paired,
-    profile::Passes,
+    Comparison, Interval, Pieces, Promise, Row, RowState, RunLog, Speedup, Stats, StopReason, Traffic,
+    Verdict, Verification, paired,
     stats::{Equality, Tie},
-    summary::Ties,
     units::bytes,
 };
-
-/// The least factor between the costs of passes of many rows here and on other hardware that is worth a remark.
-const CHEAPER: f64 = 1.25;
 
 /// What the tables show of one method or run; `None` where a value is unknown or has no meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,8 +25,6 @@ pub struct Measures {
     /// Ratio of decode speeds.
     pub decode: Option<f64>,
     pub interval: Option<Interval>,
-    /// The decode speedup that is modelled for other hardware.
-    pub modelled: Option<f64>,
     /// Ratio of times from file to last token.
     pub end_to_end: Option<f64>,
     /// Accepted drafts per step.
@@ -96,33 +89,10 @@ impl Measures {
             tokens_per_second: figures.map(|f| f.tokens_per_second),
             decode: figures.and_then(|f| f.decode_speedup),
             interval: figures.and_then(|f| f.interval),
-            modelled: figures.and_then(|f| f.modelled_speedup),
             end_to_end: figures.and_then(|f| f.end_to_end_speedup),
             tau: figures.and_then(|f| f.tau),
             emitted_per_step: figures.and_then(|f| f.emitted_per_step),
             loosened_share: figures.and_then(|f| f.loosened_share),
-            output,
-        }
-    }
-
-    /// Of a method over many clips.
-    pub fn of_summary(summary: &Summary, lossless: bool) -> Self {
-        let output = match summary.first_difference {
-            Some(index) => Output::DiffersAt(index),
-            None if summary.compared > 0 && summary.equal == summary.compared => Output::Identical,
-            None => Output::Unknown,
-        };
-        Self {
-            name: summary.system.clone(),
-            lossless,
-            tokens_per_second: Some(summary.tokens_per_second),
-            decode: summary.decode,
-            interval: summary.interval,
-            modelled: None,
-            end_to_end: summary.end_to_end,
-            tau: Some(summary.tau),
-            emitted_per_step: Some(summary.emitted_per_step),
-            loosened_share: Some(summary.loosened_share),
             output,
         }
     }
@@ -136,7 +106,6 @@ impl Measures {
             tokens_per_second: Some(stats.speed()).filter(|speed| *speed > 0.0),
             decode: stats.speedup.as_ref().map(|s| s.decode),
             interval: stats.speedup.as_ref().map(|s| s.interval),
-            modelled: None,
             end_to_end: stats.speedup.as_ref().map(|s| s.end_to_end),
             tau: speculates.then_some(stats.tau),
             emitted_per_step: speculates.then_some(stats.emitted_per_step),
@@ -161,9 +130,6 @@ pub const KIND: Column =
 pub const SPEED: Column =
     Column { title: "tokens/s", right: true, rank: 3, cell: |m| known(m.tokens_per_second, rate) };
 pub const DECODE: Column = Column { title: "decode", right: true, rank: 1, cell: decode };
-/// The same ratio on other hardware; nothing of it is measured.
-pub const MODELLED: Column =
-    Column { title: "modelled", right: true, rank: 2, cell: |m| known(m.modelled, modelled) };
 /// Speedup from file to last token.
 pub const END_TO_END: Column =
     Column { title: "end to end", right: true, rank: 6, cell: |m| known(m.end_to_end, rough) };
@@ -178,12 +144,7 @@ pub const LOOSENED: Column =
 /// The text against the baseline's.
 pub const OUTPUT: Column = Column { title: "output", right: false, rank: 2, cell: |m| m.output.words() };
 
-pub fn comparison_columns(comparison: &Comparison) -> Vec<Column> {
-    let mut columns = vec![NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE];
-    columns.extend(comparison.modelled.is_some().then_some(MODELLED));
-    columns.extend([END_TO_END, OUTPUT]);
-    columns
-}
+pub const COMPARISON: [Column; 9] = [NAME, KIND, TAU, PER_STEP, LOOSENED, SPEED, DECODE, END_TO_END, OUTPUT];
 
 fn decode(measures: &Measures) -> String {
     measures.decode.map_or_else(|| NOTHING.into(), |ratio| speedup(ratio, measures.interval.as_ref()))
@@ -191,11 +152,6 @@ fn decode(measures: &Measures) -> String {
 
 fn known(value: Option<f64>, words: fn(f64) -> String) -> String {
     value.map_or_else(|| NOTHING.into(), words)
-}
-
-/// A modelled speedup, which has no interval: `1.8x`.
-pub fn modelled(speedup: f64) -> String {
-    format!("{speedup:.1}x")
 }
 
 fn two_decimals(value: f64) -> String {
@@ -386,13 +342,6 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
         }
         None => {}
     }
-    if let Some(Hardware { profile, passes }) = &comparison.modelled {
-        notes.push(format!(
-            "The column modelled is not measured: it is the decode speedup of these steps on {profile}, against \
-             {baseline} there."
-        ));
-        notes.extend(passes.as_ref().map(|found| self::passes(found, profile) + "."));
-    }
     if passes > 1 {
         notes.push(format!("Other figures are from the run of median speed out of {passes}."));
     }
@@ -415,24 +364,6 @@ pub fn comparison_notes(comparison: &Comparison, sampled: bool) -> Vec<String> {
         );
     }
     notes
-}
-
-/// Why drafts pay more, or less, on other hardware: the time of a pass of many rows relative to one row, here and there.
-pub fn passes(passes: &Passes, profile: &str) -> String {
-    let Passes { rows, here_ms, there_ms } = passes;
-    let [here, there] = [here_ms, there_ms].map(|[one, many]| many / one);
-    let times = |[one, many]: &[f64; 2]| format!("{} and {}", duration(*one), duration(*many));
-    let why = match here / there {
-        ratio if ratio > CHEAPER => "; rejected drafts cost less there than here",
-        ratio if ratio < 1.0 / CHEAPER => "; rejected drafts cost more there than here",
-        _ => "",
-    };
-    format!(
-        "A pass of {rows} rows takes {here:.1} times as long as a pass of one row here ({}), {there:.1} times on \
-         {profile} ({}, modelled){why}",
-        times(here_ms),
-        times(there_ms)
-    )
 }
 
 /// Where a lossless run differs from autoregressive decoding: how close the two tokens are.
@@ -486,22 +417,6 @@ pub fn verification(found: &Verification) -> String {
         Promise::Tokens => "; expected: this device rounds passes of several rows differently",
     };
     what + &margin + expected
-}
-
-/// How many lossless texts of a method differ from the baseline's through rounding.
-pub fn ties(ties: &Ties) -> String {
-    let far = match ties.far {
-        0 => String::new(),
-        n => format!(" ({n} of them not at a near-tie: please report this)"),
-    };
-    format!(
-        "{} by rounding{far}; the two tokens are at most {:.3} nats apart",
-        match ties.near + ties.far {
-            1 => "1 text differs".to_owned(),
-            n => format!("{n} texts differ"),
-        },
-        ties.widest
-    )
 }
 
 /// The first line about a run: `lvspec (lossy): big with small on cpu, q8_0`; `name` is the method's name for people.

@@ -81,7 +81,13 @@ fn mistake(text: &str, file: &Path, error: &toml::de::Error) -> Failure {
     let example = "specreel config example prints an example file".to_owned();
     let (what, hint) = if let Some(rest) = message.strip_prefix("unknown field ") {
         let key = rest.split('`').nth(1).unwrap_or_default();
-        (format!("unknown key `{key}`"), suggest(key, &Config::keys(), "expected one of"))
+        let hint = match key {
+            "profile" => {
+                "remove it: speeds modelled for other hardware are now those of specreel-lab".to_owned()
+            }
+            _ => suggest(key, &Config::keys(), "expected one of"),
+        };
+        (format!("unknown key `{key}`"), hint)
     } else if let Some((_, wanted)) = message.split_once(", expected ")
         && message.starts_with("invalid ")
     {

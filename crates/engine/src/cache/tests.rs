@@ -87,7 +87,7 @@ fn sizes_are_those_of_the_parts() {
     // The states of one visual token take a whole block of sixteen.
     assert_eq!(kept.visual.bytes(), 16 * c.hidden * 4);
 
-    let method = Method::preset("lvspec-self").unwrap();
+    let method = Method::preset("specvlm-self").unwrap();
     let sequence = Sequence::new(model.decoder().clone(), 64);
     let drafter = DrafterContext { sequence, prefill_ms: 0.0, prefetched: None, seen: Vec::new() };
     kept.drafters.insert(DrafterKey::new(&method, &Selection::default()), drafter);

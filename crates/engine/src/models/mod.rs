@@ -117,7 +117,7 @@ impl Models {
         let short = short.map(|drafter| {
             format!(
                 "{} has a context window of {} positions, {} one of {}: on longer prompts few of its drafts are accepted; let the \
-                 drafter see less (context.keep, with context.positions=compact) or draft with the target (std, lvspec-self)",
+                 drafter see less (context.keep, with context.positions=compact) or draft with the target (std, specvlm-self)",
                 drafter.name(),
                 range(drafter),
                 self.target.name(),
@@ -308,7 +308,7 @@ fn refused(dir: &Path, error: CheckpointError) -> Failure {
     let failure = Failure::from(error);
     let recipe = DraftHeadConfig::read(dir).map_or(Recipe::Sparrow, |config| config.recipe);
     let hint = format!(
-        "a draft head works with the target it was trained for; train one: specreel train {} --target DIR",
+        "a draft head works with the target it was trained for; train one: specreel-lab train {} --target DIR",
         recipe.name()
     );
     Failure { error: format!("drafter {}: {}", dir.display(), failure.error), hint: Some(hint), ..failure }

@@ -63,19 +63,23 @@ impl Recipe {
     pub const fn hint(self) -> &'static str {
         match self {
             Recipe::Sparrow => {
-                "train one for this target with `specreel train sparrow`, and add --drafter DIR"
+                "train one for this target with `specreel-lab train sparrow`, and add --drafter DIR"
             }
-            Recipe::Msd => "train one for this target with `specreel train msd`, and add --drafter DIR",
-            Recipe::Vispec => "train one for this target with `specreel train vispec`, and add --drafter DIR",
-            Recipe::Hivis => "train one for this target with `specreel train hivis`, and add --drafter DIR",
+            Recipe::Msd => "train one for this target with `specreel-lab train msd`, and add --drafter DIR",
+            Recipe::Vispec => {
+                "train one for this target with `specreel-lab train vispec`, and add --drafter DIR"
+            }
+            Recipe::Hivis => {
+                "train one for this target with `specreel-lab train hivis`, and add --drafter DIR"
+            }
             Recipe::Eagle3 => {
-                "download the head that was published for this target, or train one with `specreel train eagle3`, and add --drafter DIR"
+                "download the head that was published for this target, or train one with `specreel-lab train eagle3`, and add --drafter DIR"
             }
             Recipe::Mtp => {
                 "use a target whose files have one (Qwen3.5: tensors `mtp.…`), or the method sparrow with a head that you train"
             }
             Recipe::Dflash => {
-                "download the head that was published for this target, or train one with `specreel train dflash`, and add --drafter DIR"
+                "download the head that was published for this target, or train one with `specreel-lab train dflash`, and add --drafter DIR"
             }
         }
     }

@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use super::{
     Failure, Interval, Limits, PairedRatio, RunLog, RunState, StopReason,
-    profile::Passes,
     speedup::{plain_speed, winner},
     stats::Equality,
 };
@@ -23,18 +22,6 @@ pub struct Comparison {
     pub baseline: String,
     /// One row per method, in the order of their first runs.
     pub rows: Vec<Row>,
-    /// Other hardware for which speedups are modelled, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modelled: Option<Hardware>,
-}
-
-/// Hardware that is not here.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Hardware {
-    pub profile: String,
-    /// What passes take here and there; `None` if these runs do not show it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub passes: Option<Passes>,
 }
 
 /// The outcome of all runs of a method.
@@ -80,9 +67,6 @@ pub struct Figures {
     /// Share of the measurement's time spent waiting for processors, 0 to 1; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contention: Option<f64>,
-    /// The decode speedup that is modelled for other hardware; `None` if it is not asked for, or not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub modelled_speedup: Option<f64>,
     /// Ratio of times from file to last token for the same number of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_to_end_speedup: Option<f64>,
@@ -112,7 +96,7 @@ impl Comparison {
         }
         let plain = Plain::of(runs, baseline);
         let rows = names.into_iter().map(|name| row(runs, name, plain)).collect();
-        Self { baseline: baseline.to_owned(), rows, modelled: None }
+        Self { baseline: baseline.to_owned(), rows }
     }
 
     /// The fastest method, if the measurements say which it is ([`winner`]).
@@ -204,7 +188,6 @@ fn figures(runs: &[RunLog], run: &RunLog, plain: Option<Plain<'_>>) -> Figures {
         decode_speedup: ratios.map(|(decode, ..)| decode),
         interval: ratios.map(|(_, interval, _)| interval),
         contention: stats.speedup.as_ref().and_then(|told| told.contention),
-        modelled_speedup: None,
         end_to_end_speedup: ratios.map(|(.., end_to_end)| end_to_end),
         tau: speculates.then_some(stats.tau),
         emitted_per_step: speculates.then_some(stats.emitted_per_step),

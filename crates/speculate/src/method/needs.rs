@@ -18,7 +18,7 @@ impl Method {
         match self.drafter {
             Drafter::Model {} if !parts.drafter => missing(
                 "a draft model",
-                "add one with --drafter, or use a method that drafts with the target itself (lvspec-self)",
+                "add one with --drafter, or use a method that drafts with the target itself (specvlm-self)",
             )?,
             Drafter::Head { recipe: Recipe::Mtp } if !parts.mtp => {
                 let error = format!(
@@ -66,7 +66,7 @@ mod tests {
         };
         let none = LoadedParts::default();
         assert_eq!(
-            ["autoregressive", "lookup", "lvspec-self"].map(|name| lacks(&none, name)),
+            ["autoregressive", "lookup", "specvlm-self"].map(|name| lacks(&none, name)),
             [None, None, None]
         );
         assert!(

@@ -22,7 +22,7 @@ impl Method {
     }
 
     /// Read a method from TOML text and check it; `path` names it in errors.
-    pub(crate) fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
+    pub fn from_toml(text: &str, path: &Path) -> Result<Method, MethodError> {
         let origin = || Origin::File(path.into());
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
             MethodError::invalid(origin(), Problem::Syntax { message: e.to_string().trim_end().into() })

@@ -13,12 +13,8 @@ macro_rules! presets {
 }
 
 presets! {
-    "autoregressive" "naive" "naive-auto" "auto" "naive-tree" "sd-random" "sd-uniform" "sd-frames" "sd-random-tree"
-    "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end" "sd-attention" "sd-fastvid" "sd-dycoke"
-    "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
-    "sparrow-chain" "msd" "vispec" "hivis" "eagle3" "mtp" "dflash" "dflash-tree" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
-    "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
-    "fastv" "pdrop" "sparsevlm" "dycoke"
+    "autoregressive" "naive" "naive-auto" "auto" "naive-tree" "text-only" "lookup" "specvlm" "specvlm-self" "sparrow" "msd"
+    "vispec" "hivis" "eagle3" "mtp" "dflash" "parallelvlm" "std" "lvspec" "lenient"
 }
 
 impl Method {
@@ -50,8 +46,14 @@ impl Method {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A preset of the laboratory.
+    pub(crate) fn of_the_laboratory(name: &str) -> Method {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/methods"));
+        Method::from_file(&folder.join(format!("{name}.toml"))).unwrap_or_else(|e| panic!("{e}"))
+    }
 
     #[test]
     fn every_preset_parses_and_is_named_after_its_file() {

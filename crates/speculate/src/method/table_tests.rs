@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::method::preset::tests::of_the_laboratory;
 
 /// A valid method with this kind on this axis, as TOML sets on top of a preset.
 fn method_with(axis: &Axis, kind: &Kind) -> Method {
@@ -147,7 +148,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
 fn the_numbers_of_a_method_come_in_order_of_interest() {
     for (name, order) in [
         ("lvspec", "acceptance.lambda=0.7 shape.length=10 context.keep=0.1 acceptance.top_n=10 shape.gate=0"),
-        ("fly", "acceptance.threshold=0.2 shape.length=10 context.keep=0.1 acceptance.length=4 shape.gate=0"),
+        ("lenient", "acceptance.rho=0.2 shape.length=10 context.keep=0.1 shape.gate=0"),
         ("sparrow", "shape.total=25 shape.depth=5 shape.width=8"),
         ("parallelvlm", "context.keep=0.1 context.layers=20 context.depth=0.5"),
     ] {
@@ -177,7 +178,7 @@ fn one_line_names_all_five() {
         "draft model · sees 10 % evenly spaced · chain of 10 · visual λ 0.7, N 10, shifts · sequential"
     );
     assert_eq!(
-        Method::preset("fly").unwrap().describe(),
+        of_the_laboratory("fly").describe(),
         "draft model · sees 10 % evenly spaced · chain of 10 · entropy ≥ 0.2, window of 4 · sequential"
     );
     assert_eq!(percent(0.125), "12.5 %");

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde::Deserialize;
 
 use super::measures::Measure;
+use crate::methods;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::{Method, MethodError, Schedule, suggest};
 
@@ -145,7 +146,7 @@ impl Row {
 
     fn method_with(&self, more: &[String]) -> Result<Option<Method>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
-        Method::preset(name)?.with_sets(self.set.iter().chain(more).map(String::as_str)).map(Some)
+        methods::preset(name)?.with_sets(self.set.iter().chain(more).map(String::as_str)).map(Some)
     }
 
     /// Accepted drafts in the row's steps, and how many those are; `None` if the run ended before.

@@ -8,7 +8,8 @@ use super::{
     catalog::Row,
     figure::{Figure, Part},
 };
-use specreel_record::{FactCount, Timings, Trial};
+use crate::{FactCount, Trial};
+use specreel_record::Timings;
 
 /// What a run on one clip leaves for the tables; a line of the results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

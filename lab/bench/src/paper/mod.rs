@@ -28,8 +28,9 @@ use self::{
     results::{Compared, Header},
 };
 use crate::{Reporter, clips::ClipRenderer, figure, runs::Runs};
-use specreel_client::present::{formats, modelled, text::clean, wrap::hang};
-use specreel_record::{Failure, FailureClass, profile::Profile};
+use specreel_client::present::{formats, text::clean, wrap::hang};
+use specreel_modelled::{self as modelled, profile::Profile};
+use specreel_record::{Failure, FailureClass};
 
 /// Tables, each with its paper.
 pub type Tables = Vec<(&'static Paper, &'static Table)>;

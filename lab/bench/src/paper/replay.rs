@@ -11,14 +11,9 @@ use super::{
     measures::Measure,
 };
 use crate::Reporter;
-use specreel_client::present::{
-    formats::NOTHING,
-    grid::stacked,
-    modelled::{self, Reported},
-    text::clean,
-    wrap::hang,
-};
-use specreel_record::{Failure, profile::Profile};
+use specreel_client::present::{formats::NOTHING, grid::stacked, text::clean, wrap::hang};
+use specreel_modelled::{self as modelled, Reported, profile::Profile};
+use specreel_record::Failure;
 
 /// A modelled figure that is off by more than this share of the paper's is explained.
 const CLOSE: f64 = 0.15;

@@ -18,9 +18,11 @@ pub const TABLE: &str = "paper_table";
 /// The results in a file that `--paper` wrote. A last line that was cut off is ignored.
 pub fn read(path: &Path) -> Result<Results, Failure> {
     let input = |what: String, hint: &str| Failure::input(format!("{}: {what}", path.display()), hint);
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| input(e.to_string(), "name a file that specreel bench --paper NAME --out FILE wrote"))?;
-    parse(&text).map_err(|what| input(what, "name a file that specreel bench --paper NAME --out FILE wrote"))
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        input(e.to_string(), "name a file that specreel-lab bench --paper NAME --out FILE wrote")
+    })?;
+    parse(&text)
+        .map_err(|what| input(what, "name a file that specreel-lab bench --paper NAME --out FILE wrote"))
 }
 
 fn parse(text: &str) -> Result<Results, String> {

@@ -1,7 +1,7 @@
 //! What captions say, and how far it would vary with other clips.
 
 use super::{Row, dash, name, narrow, words};
-use specreel_record::summary::Spread;
+use crate::summary::Spread;
 
 /// Facts kept, precision and tau, each with its interval; `None` where no method has intervals.
 pub(super) fn table(rows: &[Row<'_>], with_facts: bool, columns: Option<usize>) -> Option<String> {

@@ -5,10 +5,10 @@ use specreel_record::Row;
 use specreel_speculate::method::sets;
 
 /// Compared by default; `--help` and the README list them.
-const DEFAULT: [&str; 6] = ["autoregressive", "auto", "naive", "sd-uniform", "lvspec", "fly"];
+const DEFAULT: [&str; 6] = ["autoregressive", "auto", "naive", "specvlm", "lvspec", "lenient"];
 
 /// As [`DEFAULT`], without a draft model.
-const DEFAULT_ALONE: [&str; 3] = ["autoregressive", "auto", "lvspec-self"];
+const DEFAULT_ALONE: [&str; 3] = ["autoregressive", "auto", "specvlm-self"];
 
 #[derive(Debug, PartialEq)]
 pub struct Chosen {
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn the_baseline_is_first_and_added_where_it_is_missing() {
-        let chosen = choose("fly, naive").unwrap();
-        assert_eq!(names(&chosen), ["autoregressive", "fly", "naive"]);
+        let chosen = choose("lenient, naive").unwrap();
+        assert_eq!(names(&chosen), ["autoregressive", "lenient", "naive"]);
         assert_eq!(chosen.notes.len(), 1);
-        let chosen = choose("fly,naive,autoregressive,lvspec").unwrap();
-        assert_eq!(names(&chosen), ["autoregressive", "fly", "naive", "lvspec"]);
+        let chosen = choose("lenient,naive,autoregressive,lvspec").unwrap();
+        assert_eq!(names(&chosen), ["autoregressive", "lenient", "naive", "lvspec"]);
         assert!(chosen.notes.is_empty());
         assert_eq!(names(&choose("autoregressive").unwrap()), ["autoregressive"]);
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_duplicate_runs_once_and_is_noted() {
-        for twice in ["naive,fly,naive", "autoregressive,autoregressive"] {
+        for twice in ["naive,lenient,naive", "autoregressive,autoregressive"] {
             let chosen = choose(twice).unwrap();
             let one = twice.split(',').next().unwrap();
             assert_eq!(names(&chosen).iter().filter(|name| **name == one).count(), 1);
@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_method_that_cannot_run_is_left_out_with_its_reason() {
-        let named = ["naive", "lvspec-self", "sparrow"].map(String::from);
+        let named = ["naive", "specvlm-self", "sparrow"].map(String::from);
         let chosen = methods(Some(&named), &[], &spec(true)).unwrap();
-        assert_eq!(names(&chosen), ["autoregressive", "naive", "lvspec-self"]);
+        assert_eq!(names(&chosen), ["autoregressive", "naive", "specvlm-self"]);
         let row = &chosen.impossible[0];
         assert!(chosen.impossible.len() == 1 && row.method == "sparrow" && row.failure.is_some(), "{row:?}");
         assert!(

@@ -17,17 +17,14 @@ use super::*;
 use crate::cli::{args::compare::CompareArgs, output::session::SESSION, resolve::stdin_video};
 use follow::Ending;
 use reporter::Reporter;
-use specreel_client::present::{
-    export::{Compared, comparison_page},
-    modelled,
-};
+use specreel_client::present::export::{Compared, comparison_page};
 use specreel_record::{Comparison, RowState};
 use specreel_speculate::Acceptance;
 
 const PAGE: Named = Named { flag: "--html", what: "the page to ", on_failure: CHECK_DISK, private: false };
 
 pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
-    let CompareArgs { video, span, methods, repeat, profile, mut run, output, html } = args;
+    let CompareArgs { video, span, methods, repeat, mut run, output, html } = args;
     if let Some(method) = &run.method {
         let hint = format!("use --methods {method}");
         return Err(Failure::usage("compare takes --methods, not --method", &hint).into());
@@ -35,7 +32,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&run, config, output.quiet || output.json)? {
         return Ok(code);
     }
-    let profile = profile.as_deref().map(modelled::load).transpose()?;
     let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
     // Every run replaces the method of this request.
@@ -94,9 +90,6 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
     let mut comparison = Comparison::of(&runs, &baseline);
     comparison.rows.extend(chosen.impossible);
-    if let Some(profile) = &profile {
-        modelled::compare(&mut comparison, profile, &runs);
-    }
     // The page first: the reader of stdout may close it early.
     if let Some(mut page) = page
         && comparison.has_figures()

@@ -14,12 +14,9 @@ use crate::{
     tui::Theme,
 };
 use specreel_checkpoint::gguf::file_names;
-use specreel_client::{PromptPreset, present::modelled};
+use specreel_client::PromptPreset;
 use specreel_demo as assets;
-use specreel_model::{
-    known::{KNOWN, KnownModel},
-    shapes as known_shapes,
-};
+use specreel_model::known::{KNOWN, KnownModel};
 use specreel_speculate::method::{AXES, Key, Value as Takes};
 use specreel_tensor::{KvType, WeightType};
 use specreel_video::folder::is_video;
@@ -39,10 +36,9 @@ pub fn attach(command: Command, name: &str) -> Command {
 fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     Some(match (command, argument) {
         ("" | "caption" | "compare" | "inspect", "video" | "videos") => videos(),
-        ("bench", "methods") => methods_or_all(),
         ("compare", "methods") | (_, "method") | ("methods show", "name") => methods(),
         ("methods check", "file") => method_files(),
-        ("bench", "sweep") | (_, "set") => sets(),
+        (_, "set") => sets(),
         (_, "target" | "drafter") | ("models inspect" | "models remove", "model") => models(),
         (_, "preset") => presets(),
         (_, "mmproj" | "drafter_mmproj") => towers(),
@@ -52,11 +48,8 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         (_, "kv_type") => kv_types(),
         (_, "rope") => ropes(),
         (_, "theme") => themes(),
-        (_, "profile") => profiles(),
         ("man", "command") => subcommands(),
         ("models pull", "id") => published(),
-        ("bench", "paper") => papers(),
-        ("bench", "shape" | "drafter_shape") => shapes(),
         _ => return None,
     })
 }
@@ -90,23 +83,6 @@ fn plain(values: impl IntoIterator<Item = impl Into<String>>) -> Vec<Value> {
 
 fn methods() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| or_paths(current, all_methods(), &toml()))
-}
-
-/// The same, and `all`.
-fn methods_or_all() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        // Of a list that the program splits itself, the last one is completed.
-        let (before, last) = match current.to_str().and_then(|typed| typed.rsplit_once(',')) {
-            Some((before, last)) => (format!("{before},"), OsStr::new(last)),
-            None => (String::new(), current),
-        };
-        let mut values = all_methods();
-        if before.is_empty() {
-            values.push(("all".into(), Some("all built-in methods".into())));
-        }
-        let found = or_paths(last, values, &toml());
-        found.into_iter().map(|candidate| candidate.add_prefix(&before)).collect()
-    })
 }
 
 /// Your own methods, and files.
@@ -281,18 +257,4 @@ fn published() -> ArgValueCompleter {
         let about = |known: &KnownModel| known.sizes().map(|sizes| sizes.family.name.to_owned());
         KNOWN.iter().map(move |known| (known.id.to_owned(), about(known)))
     })
-}
-
-fn profiles() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        or_paths(current, plain(modelled::names()), &PathCompleter::file())
-    })
-}
-
-fn papers() -> ArgValueCompleter {
-    among(|| plain(specreel_bench::paper::names()))
-}
-
-fn shapes() -> ArgValueCompleter {
-    among(|| plain(known_shapes::names()))
 }

@@ -86,7 +86,7 @@ pub fn check_method(method: &Method, models: &ModelSpec) -> Result<(), Failure> 
         _ => return Ok(()),
     };
     let hint = if models.drafter.is_some() {
-        "use a method whose drafter sees the video: --method specvlm, parallelvlm or std (with scores), sd-uniform or naive"
+        "use a method whose drafter sees the video: --method specvlm, parallelvlm or std (with scores), or naive"
     } else {
         "use a method that drafts with the target itself, --method specvlm-self or std, or add --drafter DIR"
     };
@@ -159,7 +159,7 @@ pub mod tests {
             assert_eq!(failure.class, FailureClass::Usage);
             assert!(failure.error.contains(name) && failure.hint.is_some());
         }
-        for name in ["specvlm", "parallelvlm", "std", "sd-uniform", "naive", "specvlm-self"] {
+        for name in ["specvlm", "parallelvlm", "std", "naive", "specvlm-self"] {
             assert!(check(name).is_ok(), "{name}");
         }
     }

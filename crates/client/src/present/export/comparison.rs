@@ -5,7 +5,7 @@ use super::{
     private::without_home,
 };
 use crate::present::{
-    statistics::{Measures, comparison_columns, comparison_notes},
+    statistics::{COMPARISON, Measures, comparison_notes},
     verdicts::lossless_mark,
 };
 use specreel_record::{Comparison, Row, RunLog, Span, Verdict};
@@ -42,7 +42,7 @@ pub fn comparison_page(compared: &Compared<'_>, comparison: &Comparison, runs: &
 
 fn table(comparison: &Comparison) -> String {
     let number = |right: bool| if right { " class=\"number\"" } else { "" };
-    let columns = comparison_columns(comparison);
+    let columns = COMPARISON;
     let mut out = String::from("<table class=\"columns\">\n<tr>");
     for column in &columns {
         out += &format!("<th{}>{}</th>", number(column.right), escape(column.title));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::method::preset::tests::of_the_laboratory;
 use specreel_record::Failure;
 
 const GOOD: &str = r#"
@@ -182,5 +183,5 @@ fn a_written_method_reads_back_the_same() {
     for method in Method::presets() {
         assert_eq!(read(&method.to_toml()).unwrap(), *method, "{}", method.to_toml());
     }
-    assert!(Method::preset("fly").unwrap().to_toml().contains("threshold = 0.2,"));
+    assert!(of_the_laboratory("fly").to_toml().contains("threshold = 0.2,"));
 }

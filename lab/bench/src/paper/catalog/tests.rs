@@ -30,7 +30,7 @@ fn every_table_compares_what_it_shows() {
             let place = format!("{} {} {}", paper.name, table.number, table.part);
             assert!(seen.insert((&table.number, &table.part)), "{place} twice");
             assert!(!table.title.ends_with('.') && !table.setting.ends_with('.'), "{place}");
-            let profiles = specreel_client::present::modelled::names();
+            let profiles = specreel_modelled::names();
             assert!(table.profile.as_deref().is_none_or(|name| profiles.contains(&name)), "{place}");
             for measure in table.compared() {
                 assert!(table.columns.contains(measure), "{place}: {measure:?} is not shown");

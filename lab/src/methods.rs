@@ -1,0 +1,45 @@
+//! `specreel-lab methods`: presets that only reproduce a row of a table.
+
+use std::{
+    fmt::Write as _,
+    io::{self, Write as _},
+};
+
+use specreel::cli::{dirs::Dirs, end::End, resolve::user_methods};
+use specreel_bench::methods;
+use specreel_record::Failure;
+use specreel_speculate::{Method, MethodError};
+
+pub fn run(name: Option<&str>) -> Result<i32, End> {
+    let text = match name {
+        Some(name) => find(name)?.to_toml(),
+        None => table(methods::of_the_laboratory()),
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+fn table(methods: &[Method]) -> String {
+    let width = methods.iter().map(|method| method.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for method in methods {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{:width$}  {}", method.name, method.about);
+    }
+    out
+}
+
+/// A method by name or file: the laboratory's presets, the product's, the user's. Fails if there is none (class usage).
+pub fn find(name: &str) -> Result<Method, Failure> {
+    if let Ok(method) = methods::preset(name) {
+        return Ok(method);
+    }
+    let dirs = Dirs::find();
+    user_methods::find(name, dirs.as_ref()).map_err(|failure| match Method::find(name) {
+        Err(MethodError::Unknown { name, .. }) => {
+            let own = user_methods::names(dirs.as_ref());
+            MethodError::Unknown { name, known: methods::names().chain(own).collect() }.into()
+        }
+        _ => failure,
+    })
+}
