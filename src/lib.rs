@@ -6,5 +6,4 @@
 
 pub mod cli;
 mod color_depth;
-mod private;
 pub mod tui;

@@ -5,8 +5,9 @@ use std::{
     io::{self, Write as _},
 };
 
-use specreel::cli::{dirs::Dirs, end::End, resolve::user_methods};
+use specreel::cli::end::End;
 use specreel_bench::methods;
+use specreel_client::{dirs::Dirs, user_methods};
 use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError};
 

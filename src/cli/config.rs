@@ -1,7 +1,7 @@
 //! The user's `config.toml`.
 
-use super::dirs::Dirs;
 pub use specreel_client::Config;
+use specreel_client::dirs::Dirs;
 use specreel_record::Failure;
 
 pub fn load() -> Result<Config, Failure> {

@@ -12,9 +12,9 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-use crate::cli::{dirs::Dirs, end::End};
+use crate::cli::end::End;
 pub use specreel_client::Interrupt;
-use specreel_client::{Client, scratch};
+use specreel_client::{Client, dirs::Dirs, scratch};
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
 

@@ -3,8 +3,7 @@
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
-use super::dirs::Dirs;
-use crate::private;
+use specreel_client::{dirs::Dirs, private};
 
 /// Log to `specreel.log` in the state directory, filtered by `SPECREEL_LOG` (default `info`). If it is not
 /// writable there is no log. Keep the guard: dropping it flushes the log.

@@ -14,7 +14,6 @@ macro_rules! tell {
 pub mod args;
 mod commands;
 pub mod config;
-pub mod dirs;
 pub mod end;
 pub mod interrupt;
 mod log;
@@ -43,10 +42,11 @@ use end::End;
 pub use output::terminal;
 use output::{color, report, suggest};
 use resolve::stdin_video;
+use specreel_client::StudioStart;
 use specreel_record::Failure;
 
-/// Runs the studio and returns the exit code. A function, because this module does not know the studio's engine.
-pub type RunStudio = fn(resolve::Studio) -> Result<i32, Failure>;
+/// Runs the studio and returns the exit code. A function, because the command line does not know the studio.
+pub type RunStudio = fn(StudioStart) -> Result<i32, Failure>;
 
 /// The longest wait at the end for converted weights that are still being written.
 const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -177,7 +177,7 @@ pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 
 fn persist(file: &Path, bytes: &[u8], sync: impl Fn(&File) -> std::io::Result<()>) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
-    crate::private::create_dir_all(folder)?;
+    specreel_client::private::create_dir_all(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(bytes)?;
     sync(new.as_file())?;

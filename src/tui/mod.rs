@@ -33,9 +33,9 @@ pub mod picture;
 mod question;
 mod recent;
 mod recorder;
-pub mod remembered;
 mod scan;
 mod signals;
+mod start;
 mod studio;
 mod terminal;
 mod terminal_events;
@@ -74,6 +74,7 @@ pub use model_store::{
     StoredModel,
 };
 pub use mouse::{Mouse, MouseKind};
+pub use start::start;
 pub use studio::Studio;
 pub use theme::Theme;
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};

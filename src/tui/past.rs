@@ -5,7 +5,7 @@
 
 use super::model::prompt::MAX_HISTORY;
 use super::*;
-use crate::private;
+use specreel_client::private;
 
 /// Bytes at the end of a file that are read: more than the prompts that are kept usually have.
 const MAX_BYTES: u64 = 4 << 20;

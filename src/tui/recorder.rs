@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
 use super::*;
-use crate::private;
+use specreel_client::private;
 use specreel_record::{Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.

@@ -259,9 +259,9 @@ fn stop_process() {
 
 fn redirect_stderr(log: &Path) -> io::Result<()> {
     if let Some(folder) = log.parent() {
-        crate::private::create_dir_all(folder)?;
+        specreel_client::private::create_dir_all(folder)?;
     }
-    let file = crate::private::options().create(true).append(true).open(log)?;
+    let file = specreel_client::private::options().create(true).append(true).open(log)?;
     let real = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
     rustix::stdio::dup2_stderr(file)?;
     *real_stderr() = Some(real);

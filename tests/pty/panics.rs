@@ -6,10 +6,10 @@
 use std::{path::Path, sync::Arc};
 
 use specreel::{
-    cli::{self, resolve},
+    cli,
     tui::{self, StudioConfig},
 };
-use specreel_client::{Backend, Client};
+use specreel_client::{Backend, Client, StudioStart};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure, Ready};
 
@@ -29,7 +29,7 @@ impl Backend for Broken {
 }
 
 /// A studio that panics on its own thread when it begins a run, and on another when it cuts a clip.
-fn studio(_: resolve::Studio) -> Result<i32, Failure> {
+fn studio(_: StudioStart) -> Result<i32, Failure> {
     let (events, inbox) = tokio::sync::mpsc::channel(4);
     let ready = EventKind::Ready(Ready {
         target: "target".into(),

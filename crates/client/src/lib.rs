@@ -5,6 +5,7 @@
 //!   files are sinks.
 //! * [`Client::connect`] follows the runs of a server elsewhere.
 //! * [`Settings`] merges the command line over the configuration file ([`Config`]); each value knows where it came from.
+//! * [`catalog`] finds and pairs models, [`user_methods`] the user's methods; [`asked`] is what a run asks.
 //! * [`Interrupt`] is the flag behind Ctrl-C. Signals are caught elsewhere; the follow loop only waits for the flag.
 //!
 //! ```
@@ -36,19 +37,27 @@
 //! # Ok::<(), Failure>(())
 //! ```
 
+pub mod asked;
+pub mod catalog;
 pub mod chart;
 mod connection;
+pub mod dirs;
 #[doc(hidden)]
 pub mod fake;
 mod follow;
 mod interrupt;
 pub mod present;
+pub mod private;
 mod prompts;
 mod remote;
 pub mod scratch;
 mod settings;
+pub mod speech;
+mod start;
 mod transcript;
 mod user_file;
+pub mod user_methods;
+pub mod weight_cache;
 
 pub use connection::{Backend, Client, Remote};
 pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
@@ -58,5 +67,6 @@ pub use settings::{
     Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, Origin,
     Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
+pub use start::StudioStart;
 pub use transcript::Transcript;
 pub use user_file::read_user_file;

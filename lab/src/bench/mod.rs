@@ -38,7 +38,7 @@ use specreel_bench::{
     step::{self, StepOptions},
     videos::OwnVideos,
 };
-use specreel_client::Settings;
+use specreel_client::{Settings, catalog};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
 use specreel_modelled::profile::Profile;
 use specreel_record::Failure;
@@ -144,7 +144,7 @@ fn pages(dir: &Path, tables: &paper::Tables, force: bool) -> Result<BTreeMap<Str
 }
 
 fn models(args: &BenchArgs, config: &Config) -> Result<ModelSpec, Failure> {
-    resolve::models(&Settings::merge(args.run.layer(), config), args.run.rope)
+    catalog::spec(&Settings::merge(args.run.layer(), config), args.run.rope)
 }
 
 /// What the runs share: a request of the baseline.

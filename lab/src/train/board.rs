@@ -9,12 +9,11 @@ use super::progress::{curve, skipped, stage, time};
 use specreel::{
     cli::{
         config::Config,
-        dirs::Dirs,
         output::{color::plain, terminal},
     },
     tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
 };
-use specreel_client::present::formats::rate;
+use specreel_client::{dirs::Dirs, present::formats::rate};
 use specreel_record::Failure;
 use specreel_train::{News, Point};
 

@@ -11,11 +11,10 @@ use self::progress::TrainProgress;
 use crate::args::train::TrainArgs;
 use specreel::cli::{
     config::Config,
-    dirs::Dirs,
     end::End,
     interrupt::{interrupted, listen},
-    resolve,
 };
+use specreel_client::{catalog, dirs::Dirs};
 use specreel_demo as assets;
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
@@ -24,7 +23,7 @@ use specreel_train::{Job, Outcome, train};
 pub fn run(args: &TrainArgs, config: &Config) -> Result<i32, End> {
     let (options, clips) = (args.options()?, args.clips()?);
     let target = match &args.target {
-        Some(named) => resolve::model_directory("target", named)?,
+        Some(named) => catalog::directory("target", named)?,
         None => assets::demo(Dirs::find().as_ref().map(|d| d.cache.as_path())).map_err(Failure::from)?.target,
     };
     let spec = ModelSpec {

@@ -9,6 +9,7 @@ use crate::cli::output::style::Timed;
 use specreel_client::{
     Config,
     present::export::{Outline, Subtitles},
+    speech::{Between, SpeechModel, SpeechSource},
 };
 use specreel_record::{
     Cues,
@@ -68,6 +69,28 @@ pub struct SpeechModelArgs {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     pub audio_track: Option<u16>,
+}
+
+impl SpanArgs {
+    pub fn between(self) -> Between {
+        Between { start: self.start, end: self.end }
+    }
+}
+
+impl SpeechArgs {
+    pub fn source(&self) -> SpeechSource {
+        SpeechSource { transcript: self.transcript.clone(), model: self.model.named() }
+    }
+}
+
+impl SpeechModelArgs {
+    pub fn named(&self) -> SpeechModel {
+        SpeechModel {
+            model: self.transcribe.clone(),
+            language: self.language.clone(),
+            track: self.audio_track,
+        }
+    }
 }
 
 /// How captions become subtitles.

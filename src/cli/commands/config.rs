@@ -101,7 +101,7 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
         all.extend(user_methods::find(method, dirs.as_ref()).err().map(|f| settings.method.blame(f)));
     }
     if let Some(preset) = &settings.preset.value {
-        let file = resolve::prompts::file(dirs.as_ref());
+        let file = asked::file(dirs.as_ref());
         all.extend(
             PromptPreset::find(preset, false, file.as_deref()).err().map(|f| settings.preset.blame(f)),
         );
@@ -114,7 +114,7 @@ pub fn mistakes(config: &Config) -> Vec<Failure> {
     let drafter = config.setting("drafter", config.values.drafter.clone());
     for (role, dir) in [("target", &settings.target), ("drafter", &drafter)] {
         if let Some(path) = &dir.value {
-            all.extend(resolve::model_directory(role, path).err().map(|failure| dir.blame(failure)));
+            all.extend(catalog::directory(role, path).err().map(|failure| dir.blame(failure)));
         }
     }
     if drafter.value.is_some() && settings.target.value.is_none() {

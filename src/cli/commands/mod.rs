@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 use crate::cli::{
     args::{Cli, caption::CaptionArgs},
     config::Config,
-    dirs::Dirs,
     end::End,
     interrupt::{Interrupt, interrupted, listen, loading, runtime},
     output::{
@@ -42,11 +41,14 @@ use crate::cli::{
         session::event_line,
         terminal,
     },
-    resolve::{self, local_models, user_methods},
+    resolve,
 };
 use specreel_client::{
-    Client, Ending, GRACE, Settings,
+    Client, Ending, GRACE, Settings, asked,
+    catalog::{self, local},
+    dirs::Dirs,
     present::{estimate, wrap::hang},
+    user_methods,
 };
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;

@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use super::*;
-use crate::cli::{
-    args::{
-        part::{SpanArgs, SpeechModelArgs},
-        run::RunArgs,
-        serve::{MB, ServeArgs},
-    },
-    resolve::speech::Ear,
+use crate::cli::args::{
+    part::SpeechModelArgs,
+    run::RunArgs,
+    serve::{MB, ServeArgs},
 };
-use specreel_client::present::text::clean;
+use specreel_client::{
+    present::text::clean,
+    speech::{Between, Ear},
+};
 use specreel_engine::memory_check;
 use specreel_record::Ready;
 use specreel_server::{Defaults, Listen, Load, NAME, Options, Server};
@@ -60,7 +60,7 @@ pub struct Prepared {
 
 /// Find the models and what requests do not say themselves. Tells about unused options and unusable files.
 pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Result<Prepared, Failure> {
-    let ear = Ear::open(speech)?;
+    let ear = Ear::open(&speech.named())?;
     let served = resolve::served(run, config)?;
     for problem in &served.problems {
         tell!("warning: {}", clean(&problem.error));
@@ -82,7 +82,7 @@ pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Resu
 /// Hears what is said in a part of a video.
 fn listener(ear: Ear) -> Listen {
     Arc::new(move |video, span, listener| {
-        let part = SpanArgs { start: span.map(|span| span.start), end: span.map(|span| span.end) };
+        let part = Between { start: span.map(|span| span.start), end: span.map(|span| span.end) };
         ear.hear(video, part, &mut |done, total| {
             (listener.heard)(done, total);
             if (listener.gone)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::private;
+use specreel_client::private;
 use specreel_record::Failure;
 
 /// A kind of output file, for error messages.

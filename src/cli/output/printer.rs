@@ -9,7 +9,6 @@ use std::io::{self, Write};
 
 pub use super::style::{Style, Timed};
 use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
-use crate::cli::resolve::user_methods;
 use specreel_batch::{Polish, text::prefixed};
 use specreel_client::present::wrap::{Wrapper, hang};
 use specreel_client::present::{
@@ -22,6 +21,7 @@ use specreel_client::present::{
     statistics::headline,
     verdicts::Role,
 };
+use specreel_client::user_methods;
 use specreel_record::{
     Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, Stats, StopReason, Verdict,
 };

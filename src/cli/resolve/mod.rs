@@ -1,32 +1,23 @@
 //! From arguments and configuration to runs.
 
 mod constraint;
-mod gguf;
-pub mod local_models;
-pub mod model_store;
 mod models;
 mod part;
-pub mod prompts;
-pub mod speech;
 pub mod stdin_video;
-pub mod user_methods;
-pub mod weight_cache;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
-use crate::{
-    cli::{
-        args::{StudioArgs, part::SpanArgs, run::RunArgs},
-        dirs::Dirs,
-        terminal,
-    },
-    tui::{ColorDepth, StudioConfig, remembered},
+use crate::cli::{
+    args::{StudioArgs, part::SpanArgs, run::RunArgs},
+    terminal,
 };
-use specreel_batch::Sidecar;
-use specreel_client::{Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, SidecarChoice};
+use specreel_client::{
+    Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, StudioStart,
+    asked::{self, Asked},
+    catalog::{self, Store, remembered},
+    dirs::Dirs,
+    user_methods,
+};
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory_check};
 use specreel_model::ModelSpec;
@@ -34,22 +25,9 @@ use specreel_record::Failure;
 use specreel_speculate::Method;
 use specreel_video::Sampling;
 
-use model_store::Store;
-pub use models::{model_directory, models, recipe, suggest_drafter, tell_unused};
+pub use models::{suggest_drafter, tell_unused};
 pub use part::summary;
-use prompts::Asked;
-pub use prompts::check_prompt;
 pub use specreel_engine::has_drafter;
-
-/// What the studio starts with, apart from what it needs of videos.
-pub struct Studio {
-    pub models: ModelSpec,
-    /// Load and run even if the available memory seems too small.
-    pub ignore_memory: bool,
-    /// Key of the server that is followed.
-    pub api_key: Option<String>,
-    pub config: StudioConfig,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Caption {
@@ -100,12 +78,13 @@ fn captioned(
         return Err(failure);
     }
     let video = file()?;
-    let models = models(&settings, args.rope)?;
+    let models = catalog::spec(&settings, args.rope)?;
     let request = request(video, args, &settings, &models)?;
     Ok(Caption { models, request })
 }
 
-pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
+/// What the studio starts with.
+pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure> {
     // A folder is opened as one of videos.
     let folder = args.video.as_deref().filter(|path| path.is_dir());
     let video = args.video.as_deref().filter(|_| folder.is_none()).map(self::video).transpose()?;
@@ -115,86 +94,51 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<Studio, Failure> {
         // Whatever models are configured here, they are not loaded.
         (settings.target.value, settings.mmproj.value, settings.drafter.value) = (None, None, None);
     }
-    let usual = StudioConfig::default();
-    let models_file = usual.models_file.clone();
+    let dirs = Dirs::find();
     // A pair that is named is not forgotten for one that was chosen once.
     let is_named = server.is_some() || settings.target.value.is_some() || settings.drafter.value.is_some();
-    let remembered = models_file.as_deref().filter(|_| !is_named).and_then(remembered::read);
-    if let Some((target, mmproj, drafter)) = remembered {
-        model_store::drop_dtype(&mut settings, Some(&target));
+    let models_file = dirs.as_ref().filter(|_| !is_named).map(Dirs::models);
+    if let Some((target, mmproj, drafter)) = models_file.as_deref().and_then(remembered::read) {
+        catalog::drop_dtype(&mut settings, Some(&target));
         settings.target.value = Some(target);
         settings.mmproj.value = mmproj;
         settings.drafter.value = drafter;
     }
     let store = Store::new(&settings, args.run.rope, config);
-    let models = models(&settings, args.run.rope)?;
+    let models = catalog::spec(&settings, args.run.rope)?;
     let request = request(video.clone().unwrap_or_default(), &args.run, &settings, &models)?;
-    let dirs = Dirs::find();
-    let mut clips =
-        assets::demo(dirs.as_ref().map(|d| d.cache.as_path())).map(|d| d.clips).unwrap_or_default();
-    // The one whose caption is right and has the most corrections comes first: a new user sees drafts rejected.
-    clips.sort_by_key(|clip| clip.title != "three shapes");
     let library = match folder {
         Some(folder) => [folder.to_owned()].into_iter().chain(args.library.iter().cloned()).collect(),
         None => settings.library.or_default(),
     };
-    let here = || std::env::current_dir().map_or_else(|_| Vec::new(), |dir| vec![dir]);
     let (methods, problems) = methods(dirs.as_ref(), &request.method);
     let embedded = server.is_none() && assets::is_embedded_target(&models.target);
     // A broken file is reported as methods are: the built-in presets are there all the same.
-    let own = PromptPreset::all(embedded, prompts::file(dirs.as_ref()).as_deref());
+    let own = PromptPreset::all(embedded, asked::file(dirs.as_ref()).as_deref());
     let (presets, problem) = match own {
         Ok(presets) => (presets, None),
         Err(failure) => (PromptPreset::built_in(embedded), Some(failure)),
     };
-    let problems: Vec<Failure> = problems.into_iter().chain(problem).collect();
-    let config = StudioConfig {
+    Ok(StudioStart {
+        models,
+        ignore_memory: args.run.ignore_memory,
+        server,
+        api_key: args.api_key.clone(),
         video,
-        clips,
-        folders: if library.is_empty() { here() } else { library },
         folder: folder.map(Path::to_owned),
+        library,
         methods,
-        method: request.method.name.clone(),
         embedded,
         loaded: store.pair(),
-        models: server.is_none().then(|| Arc::new(store) as _),
-        server,
-        models_file: models_file.filter(|_| !is_named),
+        store,
+        models_file,
         presets,
         // A preset's system message belongs to its prompt, which may be another one by the next run.
-        request: RunRequest {
-            logprobs: usual.request.logprobs,
-            system: settings.system.value.clone(),
-            ..request
-        },
-        rule: memory_check::rule(&models),
-        // A theme that is configured is not forgotten for one that was tried.
-        theme_file: usual.theme_file.clone().filter(|_| settings.theme.value.is_none()),
-        theme: settings.theme.or("auto".into()),
-        is_first: usual.log.as_ref().is_some_and(|log| !log.exists()),
-        colors: ColorDepth::stdout(),
-        mouse: settings.mouse.or(true),
-        notify: settings.notify.or_default(),
+        request: RunRequest { system: settings.system.value.clone(), ..request },
         ascii: !terminal::draws_unicode(settings.charset.or_default()),
-        image_protocol: settings.image_protocol.or_default(),
-        pace: settings.pace.or_default(),
-        sidecar: match settings.sidecar.or_default() {
-            SidecarChoice::Txt => Some(Sidecar::Txt),
-            SidecarChoice::Json => Some(Sidecar::Json),
-            SidecarChoice::Srt => Some(Sidecar::Srt),
-            SidecarChoice::Vtt => Some(Sidecar::Vtt),
-            SidecarChoice::None => None,
-        },
-        existing: settings.existing.or_default(),
-        cues: settings.cues.or_default(),
-        notice: problems.into_iter().next().map(|problem| problem.error),
-        record: settings.sessions.or(true),
-        keep: settings.sessions_keep.or(usual.keep),
-        prompts: usual.prompts.clone().filter(|_| settings.prompt_history.or(true)),
-        recent: usual.recent.clone().filter(|_| settings.recent.or(true)),
-        ..usual
-    };
-    Ok(Studio { models, ignore_memory: args.run.ignore_memory, api_key: args.api_key.clone(), config })
+        settings,
+        problems: problems.into_iter().chain(problem).collect(),
+    })
 }
 
 /// What a server starts with.
@@ -211,7 +155,7 @@ pub struct Served {
 
 pub fn served(args: &RunArgs, config: &Config) -> Result<Served, Failure> {
     let settings = Settings::merge(args.layer(), config);
-    let models = models(&settings, args.rope)?;
+    let models = catalog::spec(&settings, args.rope)?;
     let request = request(PathBuf::new(), args, &settings, &models)?;
     let (methods, problems) = methods(Dirs::find().as_ref(), &request.method);
     let target = settings.target.value.as_ref().map(|target| target.display().to_string());
@@ -328,7 +272,7 @@ fn default_method<'a, S: Iterator<Item = &'a str>>(
     sets: impl Fn() -> S,
     models: &ModelSpec,
 ) -> Result<Method, Failure> {
-    if let Some(recipe) = args.drafter.as_deref().and_then(recipe) {
+    if let Some(recipe) = args.drafter.as_deref().and_then(catalog::recipe) {
         return Ok(Method::preset(recipe.name())?.with_sets(sets())?);
     }
     let plain = if models.drafter.is_some() { "naive" } else { "autoregressive" };

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::{check_prompt, speech::Speech};
 use crate::cli::args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs};
-use specreel_client::Transcript;
+use specreel_client::{Transcript, asked::check_prompt, speech::Speech};
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Segment, Span, clock};
 use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
@@ -123,7 +122,8 @@ impl PartArgs {
         searching: Progress<'_>,
     ) -> Result<(Vec<RunRequest>, Option<Heard>), Failure> {
         let Self { span, segments, format, .. } = *self;
-        let transcript = Speech::of(&self.speech)?.in_video(&request.video, span, listening)?;
+        let transcript =
+            Speech::of(&self.speech.source())?.in_video(&request.video, span.between(), listening)?;
         // A picture has no parts, and nothing is said in it.
         let is_said = transcript.as_ref().is_some_and(|transcript| !transcript.is_empty());
         if span.is_whole() && segments.is_none() && format == Format::Text && !is_said {

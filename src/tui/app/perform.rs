@@ -13,10 +13,10 @@ use std::{
 use super::Driver;
 use crate::tui::{
     BatchNews, CaptionEdit, Effect, Msg, PullNews, Pulling, SpeechNews, StudioError, archive,
-    batch_worker::BatchWorker, complete::complete, files, recent, remembered, scan::scan,
+    batch_worker::BatchWorker, complete::complete, files, recent, scan::scan,
 };
 use specreel_batch as batch;
-use specreel_client::Transcript;
+use specreel_client::{Transcript, catalog::remembered};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 

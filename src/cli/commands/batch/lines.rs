@@ -53,7 +53,7 @@ impl Line {
         }
         let path = PathBuf::from(OsStr::from_bytes(bytes));
         Some(match serde_json::from_slice::<Line>(bytes) {
-            Ok(line) => match line.prompt.as_deref().map_or(Ok(()), resolve::check_prompt) {
+            Ok(line) => match line.prompt.as_deref().map_or(Ok(()), asked::check_prompt) {
                 Ok(()) => Ok(line),
                 Err(failure) => invalid(failure.error, "shorten the prompt"),
             },

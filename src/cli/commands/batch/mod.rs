@@ -8,14 +8,15 @@ use self::report::Reporter;
 
 use super::*;
 use crate::cli::{
-    args::{
-        batch::BatchArgs,
-        part::{Format, SpanArgs},
-    },
-    resolve::{prompts::limited, speech::Speech, stdin_video},
+    args::{batch::BatchArgs, part::Format},
+    resolve::stdin_video,
 };
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
-use specreel_client::Transcript;
+use specreel_client::{
+    Transcript,
+    asked::limited,
+    speech::{Between, Speech},
+};
 use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
@@ -49,7 +50,7 @@ struct Plan {
 impl Plan {
     fn new(args: &CaptionArgs, config: &Config) -> Result<Self, Failure> {
         let settings = Settings::merge(args.run.layer(), config);
-        let models = resolve::models(&settings, args.run.rope)?;
+        let models = catalog::spec(&settings, args.run.rope)?;
         let mut request = resolve::request(PathBuf::new(), &args.run, &settings, &models)?;
         super::caption::check_verify(args, &request.method)?;
         request.logprobs = args.output.logprobs as usize;
@@ -66,7 +67,7 @@ impl Plan {
             request,
             prompts,
             part: Part { start: span.start, end: span.end, segments: args.part.division() },
-            speech: Speech::of(&args.part.speech)?,
+            speech: Speech::of(&args.part.speech.source())?,
             polish: args.batch.polish(),
             cues: args.part.cues.of(config),
             limit: args.batch.limit.map(|limit| limit as usize),
@@ -96,7 +97,7 @@ impl Plan {
     /// What is said in a clip. Fails if it is interrupted, or the sound cannot be decoded.
     fn said(&self, clip: &Path, interrupt: &Interrupt) -> Result<Option<Transcript>, Failure> {
         let Part { start, end, .. } = self.part;
-        self.speech.in_video(clip, SpanArgs { start, end }, &mut |_, _| match interrupt.asked() {
+        self.speech.in_video(clip, Between { start, end }, &mut |_, _| match interrupt.asked() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })

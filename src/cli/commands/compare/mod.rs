@@ -32,7 +32,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&run, config, output.quiet || output.json)? {
         return Ok(code);
     }
-    let models = resolve::models(&Settings::merge(run.layer(), config), run.rope)?;
+    let models = catalog::spec(&Settings::merge(run.layer(), config), run.rope)?;
     let chosen = choose::methods(methods.as_deref(), &mem::take(&mut run.set), &models)?;
     // Every run replaces the method of this request.
     run.method = Some("autoregressive".into());

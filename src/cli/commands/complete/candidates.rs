@@ -9,10 +9,7 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::*;
-use crate::{
-    cli::{config, resolve::prompts},
-    tui::Theme,
-};
+use crate::{cli::config, tui::Theme};
 use specreel_checkpoint::gguf::file_names;
 use specreel_client::PromptPreset;
 use specreel_demo as assets;
@@ -171,7 +168,7 @@ fn names_later_part(path: &Path) -> bool {
 
 fn all_models() -> Vec<Value> {
     let config = config::load().unwrap_or_default();
-    local_models::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
+    local::names(&config).into_iter().map(|(name, origin)| (name, Some(origin.to_owned()))).collect()
 }
 
 /// Accelerators of this build that are Cargo features.
@@ -198,7 +195,7 @@ fn kv_types() -> ArgValueCompleter {
 
 fn presets() -> ArgValueCompleter {
     among(|| {
-        let file = prompts::file(Dirs::find().as_ref());
+        let file = asked::file(Dirs::find().as_ref());
         // With a broken file the built-in ones are there all the same.
         let all = PromptPreset::known(false, file.as_deref()).or_else(|_| PromptPreset::known(false, None));
         let all = all.unwrap_or_default();

@@ -241,7 +241,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
     };
     let none = RunArgs { device: args.device, dtype: args.dtype, ..RunArgs::default() };
     let flags = RunArgs { target: args.target.clone(), drafter: args.drafter.clone(), ..none };
-    let spec = match resolve::models(&Settings::merge(flags.layer(), config), None) {
+    let spec = match catalog::spec(&Settings::merge(flags.layer(), config), None) {
         Ok(spec) => spec,
         Err(failure) => return vec![bad("models", failure)],
     };
@@ -252,7 +252,7 @@ pub fn models(args: &DoctorArgs, config: &Config) -> Vec<Finding> {
             .hint("methods with a draft model need --drafter DIR"),
     });
     findings.extend(spec.heads.iter().map(|head| {
-        let recipe = resolve::recipe(head).map_or("draft head", Recipe::name);
+        let recipe = catalog::recipe(head).map_or("draft head", Recipe::name);
         Finding::new(AREA, recipe, State::Good, head.display().to_string())
     }));
     findings.push(match load(spec) {

@@ -3,15 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
-use crate::cli::{
-    args::models::{CacheArgs, CacheCommand},
-    resolve::weight_cache,
-};
+use crate::cli::args::models::{CacheArgs, CacheCommand};
 use specreel_checkpoint::{
     WeightCache,
     weight_cache::{CacheEntry, EntryState, Standing},
 };
-use specreel_client::present::formats::ago;
+use specreel_client::{present::formats::ago, weight_cache};
 
 pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
     let cache = weight_cache::configured(config).ok_or_else(|| {

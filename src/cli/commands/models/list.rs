@@ -1,18 +1,15 @@
 //! `specreel models list`.
 
 use super::*;
-use crate::cli::resolve::local_models::{self, LocalModel, Summary};
+use specreel_client::catalog::local::{LocalModel, Summary};
 use specreel_client::present::text;
 
 /// Names are cut to this width before a column is dropped.
 const LEAST_NAME: usize = 24;
 
 pub fn run(json: bool, config: &Config) -> Result<i32, End> {
-    let models: Vec<(LocalModel, Result<Summary, Failure>)> = local_models::all(config)
-        .into_iter()
-        .map(|found| (found.summary(), found))
-        .map(|(s, f)| (f, s))
-        .collect();
+    let models: Vec<(LocalModel, Result<Summary, Failure>)> =
+        local::all(config).into_iter().map(|found| (found.summary(), found)).map(|(s, f)| (f, s)).collect();
     let text = if json {
         format!("{}\n", Value::Array(models.iter().map(as_json).collect()))
     } else {
@@ -84,7 +81,7 @@ fn as_json((found, summary): &(LocalModel, Result<Summary, Failure>)) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::resolve::local_models::Origin;
+    use specreel_client::catalog::local::Origin;
     use specreel_record::FailureClass;
 
     #[test]

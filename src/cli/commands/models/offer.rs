@@ -3,11 +3,9 @@
 use std::io::IsTerminal as _;
 
 use super::{pull::download, *};
-use crate::cli::{
-    args::{caption::CaptionArgs, run::RunArgs},
-    resolve::{local_models::is_misspelled, model_store::published_models},
-};
+use crate::cli::args::{caption::CaptionArgs, run::RunArgs};
 use specreel_checkpoint::hub::{Hub, HubError, ModelId, Settings as HubSettings, free_space};
+use specreel_client::catalog::{local::is_misspelled, published_models};
 use specreel_demo as assets;
 
 /// Ask to download the target and the drafter of a run that are not on this machine, and download them: one question for both.
@@ -20,7 +18,7 @@ pub fn missing(run: &RunArgs, config: &Config, is_silent: bool) -> Result<Option
     };
     let settings = Settings::merge(run.layer(), config);
     let named = [&settings.target, &settings.drafter].into_iter().filter_map(|named| named.value.as_deref());
-    let mut ids: Vec<ModelId> = named.filter_map(local_models::absent).collect();
+    let mut ids: Vec<ModelId> = named.filter_map(local::absent).collect();
     ids.dedup();
     if ids.is_empty() {
         return Ok(None);

@@ -34,7 +34,7 @@ pub fn run(id: &str, json: bool, config: &Config) -> Result<i32, End> {
     if pulled.file.is_some() && pulled.mmproj.is_none() {
         tell!("note: {} has no mmproj file: pass the model's vision tower with --mmproj", id.repository());
     }
-    if let Some(hint) = local_models::suggestion(pulled.path(), config).or_else(|| known::suggestion(&id)) {
+    if let Some(hint) = local::suggestion(pulled.path(), config).or_else(|| known::suggestion(&id)) {
         tell!("hint: {}", color::plain(&hint));
     }
     writeln!(out, "{}", pulled.path().display())?;
@@ -102,6 +102,6 @@ impl PullObserver for DownloadBar<'_> {
     }
 
     fn check(&mut self, path: &Path) -> Result<(), Failure> {
-        local_models::check_pulled(path)
+        local::check_pulled(path)
     }
 }

@@ -1,10 +1,10 @@
 //! `specreel models remove`: a cached model, and the files that only it uses.
 
 use super::*;
-use crate::cli::resolve::{local_models::remove, model_directory};
+use specreel_client::catalog::local::remove;
 
 pub fn run(model: &Path, json: bool) -> Result<i32, End> {
-    let dir = model_directory("cached", model)?;
+    let dir = catalog::directory("cached", model)?;
     let freed = remove(&dir)?;
     let text = match json {
         true => format!("{}\n", json!({ "removed": dir, "bytes": freed })),

@@ -14,7 +14,7 @@ use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
 pub fn run(model: &Path, dtype: Option<WeightType>, as_json: bool, config: &Config) -> Result<i32, End> {
-    let dir = local_models::directory(model)
+    let dir = local::directory(model)
         .map_err(|(what, hint)| Failure::input(format!("model {}: {what}", model.display()), hint))?;
     let refuse = |what: &str| Failure::input(format!("{} is {what}", model.display()), "omit --dtype");
     if DraftHeadConfig::is_in(&dir) && dtype.is_some() {
@@ -25,7 +25,7 @@ pub fn run(model: &Path, dtype: Option<WeightType>, as_json: bool, config: &Conf
     }
     let inspection = Inspection::of(&dir);
     let drafters: Vec<String> = match inspection.problems.is_empty() {
-        true => local_models::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
+        true => local::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
         false => Vec::new(),
     };
     let available = memory::available();

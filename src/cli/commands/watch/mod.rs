@@ -19,14 +19,13 @@ use super::{
     *,
 };
 use crate::cli::{
-    args::{
-        part::SpanArgs,
-        watch::{Behind, WatchArgs},
-    },
+    args::watch::{Behind, WatchArgs},
     output::printer::Printer,
-    resolve::speech::Speech,
 };
-use specreel_client::Transcript;
+use specreel_client::{
+    Transcript,
+    speech::{Between, Speech},
+};
 use specreel_engine::memory_check;
 use specreel_record::{Segment, Span};
 use specreel_video::Options;
@@ -49,7 +48,7 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
         )
         .into());
     }
-    let speech = Speech::of(&args.speech)?;
+    let speech = Speech::of(&args.speech.source())?;
     let mut caption = resolve::stream(&args.stream, &origin.name(), run, config)?;
     caption.request.logprobs = logprobs(output);
     resolve::suggest_drafter(&caption.models, config, is_silent);
@@ -137,7 +136,7 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
                     said.notes(f64::INFINITY).into_iter().filter(|note| notes.insert(note.clone())).collect();
                 printer.heard(&said.json(request.run, &new), &new).map_err(ended)?;
                 said.precede(&mut request);
-                resolve::check_prompt(&request.prompt)?;
+                asked::check_prompt(&request.prompt)?;
             }
             let mut log = RunLog::new(request.run);
             match one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE).await? {
@@ -154,8 +153,8 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
 }
 
 /// The part of a file in which the speech of a segment is heard: a little more, so that no word at its ends is cut.
-fn around(segment: Span) -> SpanArgs {
-    SpanArgs { start: Some((segment.start - AROUND_S).max(0.0)), end: Some(segment.end + AROUND_S) }
+fn around(segment: Span) -> Between {
+    Between { start: Some((segment.start - AROUND_S).max(0.0)), end: Some(segment.end + AROUND_S) }
 }
 
 /// The run on a segment of a stream.

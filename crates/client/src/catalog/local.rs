@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::gguf;
-use crate::cli::{config::Config, dirs::Dirs};
+use crate::{Config, dirs::Dirs};
 use specreel_checkpoint::{
     ModelFiles,
     gguf::{GgufModel, MAGIC},

@@ -1,27 +1,23 @@
-//! The models of the studio, local and on the hub.
+//! The models that the settings find, on disk and on the hub.
 
 use std::{
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
-use super::{local_models, models, prompts};
-use crate::{
-    cli::{
-        config::Config,
-        dirs::Dirs,
-        resolve::local_models::{Candidates, LocalModel},
-    },
-    tui::{
+use super::{
+    choices::{
         DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
         StoredModel,
     },
+    local::{self, Candidates, LocalModel},
+    spec,
 };
+use crate::{Config, PromptPreset, Setting, Settings, asked, dirs::Dirs};
 use specreel_checkpoint::{
     gguf::{GgufFile, towers_of},
     hub::{Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space},
 };
-use specreel_client::{PromptPreset, Setting, Settings};
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory, memory_check};
 use specreel_model::{
@@ -33,7 +29,7 @@ use specreel_model::{
 use specreel_record::Failure;
 use specreel_tensor::WeightType;
 
-/// The models that the settings of a studio find.
+/// The models that settings find.
 pub struct Store {
     settings: Settings,
     rope: Option<Rope>,
@@ -50,7 +46,7 @@ impl Store {
         // The embedded target has a drafter of its own.
         let unnamed =
             if self.settings.target.value.is_some() { DrafterChoice::None } else { DrafterChoice::Best };
-        let found = |path: PathBuf| local_models::directory(&path).unwrap_or(path);
+        let found = |path: PathBuf| local::directory(&path).unwrap_or(path);
         ModelPair {
             target: path(&self.settings.target).map(found),
             mmproj: path(&self.settings.mmproj),
@@ -65,7 +61,7 @@ impl Store {
             DrafterChoice::Of(path) => Some(path.clone()),
             // The embedded target brings its own.
             DrafterChoice::Best => target.as_ref().and_then(|target| {
-                let fitting = local_models::drafters(target, &self.config).into_iter();
+                let fitting = local::drafters(target, &self.config).into_iter();
                 fitting.map(|found| found.dir).next()
             }),
         };
@@ -82,7 +78,7 @@ impl Store {
         settings.mmproj.value = pair.mmproj.clone().or(settings.mmproj.value);
         let without = pair.drafter == DrafterChoice::None && target.is_none();
         (settings.target.value, settings.drafter.value) = (target, drafter);
-        let mut spec = models(&settings, self.rope)?;
+        let mut spec = spec(&settings, self.rope)?;
         if without {
             spec.drafter = None;
         }
@@ -121,7 +117,7 @@ impl Store {
             _ => Vec::new(),
         };
         let origin = found.origin.name();
-        let removable = found.origin == local_models::Origin::Cache;
+        let removable = found.origin == local::Origin::Cache;
         StoredModel {
             name: found.name.clone(),
             path: found.dir.clone(),
@@ -194,7 +190,7 @@ impl ModelStore for Store {
         spec.target_files()?;
         spec.drafter_files()?;
         let embedded = assets::is_embedded_target(&spec.target);
-        let file = prompts::file(Dirs::find().as_ref());
+        let file = asked::file(Dirs::find().as_ref());
         let presets = PromptPreset::all(embedded, file.as_deref());
         Ok(OpenedPair {
             embedded,
@@ -215,7 +211,7 @@ impl ModelStore for Store {
     }
 
     fn remove(&self, path: &Path) -> Result<u64, Failure> {
-        local_models::remove(path)
+        local::remove(path)
     }
 }
 
@@ -236,7 +232,7 @@ impl PullObserver for Watch<'_> {
     }
 
     fn check(&mut self, path: &Path) -> Result<(), Failure> {
-        local_models::check_pulled(path)
+        local::check_pulled(path)
     }
 }
 

@@ -5,8 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cli::dirs::Dirs;
-use specreel_client::{DEFAULT_PROMPT, Origin, PromptPreset, Setting, Settings};
+use crate::{DEFAULT_PROMPT, Origin, PromptPreset, Setting, Settings, dirs::Dirs};
 use specreel_record::{Failure, FailureClass};
 
 const MAX_PROMPT: u64 = 1 << 20;
@@ -105,7 +104,7 @@ pub fn check_prompt(text: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use specreel_client::{Config, Layer};
+    use crate::{Config, Layer};
 
     #[test]
     fn prompts_from_flags_and_stdin() {

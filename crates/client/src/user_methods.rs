@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::cli::dirs::Dirs;
+use crate::dirs::Dirs;
 use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError};
 

@@ -2,17 +2,41 @@
 
 use std::{
     ops::ControlFlow,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
-use crate::cli::args::part::{SpanArgs, SpeechArgs, SpeechModelArgs};
-use specreel_client::Transcript;
+use crate::{Transcript, catalog::local};
 use specreel_record::Failure;
 use specreel_speech::{Recognizer, Sound};
 use specreel_video::{self as video, Video, cuts::Progress};
 
-/// Where it comes from.
+/// What is known of it: a transcript, or the model that recognizes it.
+#[derive(Clone, Debug, Default)]
+pub struct SpeechSource {
+    /// SubRip, WebVTT, or Whisper's JSON.
+    pub transcript: Option<PathBuf>,
+    pub model: SpeechModel,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct SpeechModel {
+    /// A Whisper model: a directory, or the id of a cached model.
+    pub model: Option<PathBuf>,
+    /// Its language; `None` detects it.
+    pub language: Option<String>,
+    /// Number of the audio track, from 1; `None` is the one that players choose.
+    pub track: Option<u16>,
+}
+
+/// A part of a video in seconds; `None` is its beginning or end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Between {
+    pub start: Option<f64>,
+    pub end: Option<f64>,
+}
+
+/// Where what is said comes from.
 pub enum Speech {
     Nothing,
     File(Transcript),
@@ -30,11 +54,11 @@ pub struct Ear {
 
 impl Speech {
     /// Read the file, or load the model, that the options name. Fails if it cannot be used (class input).
-    pub fn of(args: &SpeechArgs) -> Result<Self, Failure> {
-        if let Some(file) = &args.transcript {
+    pub fn of(source: &SpeechSource) -> Result<Self, Failure> {
+        if let Some(file) = &source.transcript {
             return Ok(Self::File(Transcript::read(file)?));
         }
-        Ok(Ear::open(&args.model)?.map_or(Self::Nothing, |ear| Self::Model(Box::new(ear))))
+        Ok(Ear::open(&source.model)?.map_or(Self::Nothing, |ear| Self::Model(Box::new(ear))))
     }
 
     /// What distinguishes the captions with this from those without, for a run that is resumed.
@@ -50,34 +74,34 @@ impl Speech {
     pub fn in_video(
         &self,
         file: &Path,
-        span: SpanArgs,
+        part: Between,
         progress: Progress<'_>,
     ) -> Result<Option<Transcript>, Failure> {
         match self {
             Self::Nothing => Ok(None),
             Self::File(transcript) => Ok(Some(transcript.clone())),
-            Self::Model(ear) => ear.hear(file, span, progress).map(Some),
+            Self::Model(ear) => ear.hear(file, part, progress).map(Some),
         }
     }
 }
 
 impl Ear {
     /// Load the model that the options name. Fails if it cannot be used (class input).
-    pub fn open(args: &SpeechModelArgs) -> Result<Option<Self>, Failure> {
-        let Some(model) = &args.transcribe else { return Ok(None) };
+    pub fn open(named: &SpeechModel) -> Result<Option<Self>, Failure> {
+        let Some(model) = &named.model else { return Ok(None) };
         let name = model.display().to_string();
         let refuse = |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
-        let dir = super::local_models::speech_model(model).map_err(refuse)?;
+        let dir = local::speech_model(model).map_err(refuse)?;
         let recognizer = Mutex::new(Recognizer::open(&dir)?);
-        let (language, track) = (args.language.clone(), args.audio_track.map(usize::from));
+        let (language, track) = (named.language.clone(), named.track.map(usize::from));
         Ok(Some(Self { name, language, track, recognizer }))
     }
 
     /// What is said in a part of a video. `progress` gets the seconds that were heard, of how many; a break ends it. Fails if the
     /// sound cannot be decoded, or the model does not know the language.
-    pub fn hear(&self, file: &Path, span: SpanArgs, progress: Progress<'_>) -> Result<Transcript, Failure> {
-        let start = span.start.unwrap_or_default();
-        let end = match span.end {
+    pub fn hear(&self, file: &Path, part: Between, progress: Progress<'_>) -> Result<Transcript, Failure> {
+        let start = part.start.unwrap_or_default();
+        let end = match part.end {
             Some(end) => end,
             None => Video::open(file)?.probe().end_s(),
         };
@@ -122,13 +146,13 @@ pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Tran
         Some(at) => (Path::new(text[..at].trim_end()), &text[at..]),
         None => (typed, ""),
     };
-    let mut model = SpeechModelArgs::default();
+    let mut model = SpeechModel::default();
     for option in options.split(" --").skip(1) {
         let (name, value) = option.split_once([' ', '=']).unwrap_or((option, ""));
         let (value, hint) = (value.trim(), "type MODEL --language de, or MODEL --audio-track 2");
         match (name, value.parse()) {
             ("language", _) if !value.is_empty() => model.language = Some(value.to_owned()),
-            ("audio-track", Ok(track)) if track > 0 => model.audio_track = Some(track),
+            ("audio-track", Ok(track)) if track > 0 => model.track = Some(track),
             _ => return Err(Failure::usage(format!("invalid option `--{option}`"), hint)),
         }
     }
@@ -140,9 +164,9 @@ pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Tran
     }
     let name = Some(named.to_owned());
     let transcript = if is_transcript { name.clone() } else { None };
-    model.transcribe = name.filter(|_| !is_transcript);
-    let args = SpeechArgs { transcript, model };
-    let said = Speech::of(&args)?.in_video(video, SpanArgs::default(), progress)?;
+    model.model = name.filter(|_| !is_transcript);
+    let source = SpeechSource { transcript, model };
+    let said = Speech::of(&source)?.in_video(video, Between::default(), progress)?;
     let mut said = said.unwrap_or_default();
     said.file = typed.display().to_string();
     Ok(said)
@@ -154,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_studio_names_a_transcript_or_a_model_and_its_language() {
-        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/whisper");
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/parity/fixtures/whisper");
         let (video, model) = (fixtures.join("sound.mp4"), fixtures.display().to_string());
         let heard = |typed: &str| listen(&video, Path::new(typed), &mut |_, _| ControlFlow::Continue(()));
         let detected = heard(&model).unwrap();

@@ -1,8 +1,7 @@
 //! Where converted weights are kept: environment, configuration, cache directory.
 
-use crate::cli::dirs::Dirs;
+use crate::{Config, Settings, dirs::Dirs};
 use specreel_checkpoint::{WeightCache, weight_cache::DEFAULT_LIMIT};
-use specreel_client::{Config, Settings};
 
 /// A directory, or `off`.
 const VARIABLE: &str = "SPECREEL_WEIGHT_CACHE";

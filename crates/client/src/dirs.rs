@@ -21,6 +21,11 @@ impl Dirs {
         Self::find().map(|dirs| dirs.state.join("speeds.json"))
     }
 
+    /// The file that remembers the models chosen last.
+    pub fn models(&self) -> PathBuf {
+        self.state.join("models.json")
+    }
+
     pub fn find() -> Option<Dirs> {
         let base = etcetera::choose_base_strategy().ok()?;
         let ours = |dir: PathBuf| dir.join("specreel");

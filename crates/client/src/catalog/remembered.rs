@@ -1,16 +1,27 @@
 //! The pair chosen last: a JSON file in the state directory. A pair whose files are gone is forgotten.
 
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
 use serde_json::{Value, json};
 
-use super::*;
+use super::choices::{DrafterChoice, ModelPair};
+use crate::private;
 
-pub(crate) fn write(file: &Path, pair: &ModelPair) -> std::io::Result<()> {
+pub fn write(file: &Path, pair: &ModelPair) -> std::io::Result<()> {
     let drafter = match &pair.drafter {
         DrafterChoice::Of(path) => Some(path),
         DrafterChoice::Best | DrafterChoice::None => None,
     };
     let text = json!({ "target": pair.target, "mmproj": pair.mmproj, "drafter": drafter }).to_string() + "\n";
-    files::write_private(file, &text)
+    let folder = file.parent().unwrap_or(Path::new("."));
+    private::create_dir_all(folder)?;
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(file)?;
+    Ok(())
 }
 
 /// The pair of a file: target, its vision tower, drafter. `None` if there is none, or one of its files is gone.

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{
-    config::Config,
-    resolve::local_models::{LocalModel, Origin},
-};
+use super::local::{LocalModel, Origin};
+use crate::Config;
 use specreel_checkpoint::gguf::{GgufFile, architecture, file_names, towers_of};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
