@@ -35,8 +35,10 @@ use args::{
     run::{ColorChoice, OutputArgs},
 };
 use commands::{
-    caption, compare, complete, dataset, doctor, inspect, manual, mcp, methods, models, replay, serve, watch,
+    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, watch,
 };
+#[cfg(feature = "server")]
+use commands::{mcp, serve};
 use config::Config;
 use end::End;
 pub use output::terminal;
@@ -132,8 +134,12 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Models(args)) => models::run(&args, &config),
         Some(Command::Dataset(args)) => dataset::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        #[cfg(feature = "server")]
         Some(Command::Serve(args)) => serve::run(&args, &config),
+        #[cfg(feature = "server")]
         Some(Command::Mcp(args)) => mcp::run(&args, &config),
+        #[cfg(not(feature = "server"))]
+        Some(Command::Serve(words) | Command::Mcp(words)) => Err(words.absent("server")),
         Some(Command::Bench(words)) => Err(words.moved("bench")),
         Some(Command::Train(words)) => Err(words.moved("train")),
         Some(Command::Scenes(words)) => Err(words.moved("scenes")),

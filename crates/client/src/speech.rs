@@ -1,15 +1,16 @@
 //! What is said in a video, for its prompts: from a file, or heard by a speech model.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-};
+#[cfg_attr(feature = "speech", path = "speech/ear.rs")]
+#[cfg_attr(not(feature = "speech"), path = "speech/absent.rs")]
+mod ear;
 
-use crate::{Transcript, catalog::local};
+use std::path::{Path, PathBuf};
+
+pub use ear::Ear;
+
+use crate::Transcript;
 use specreel_record::Failure;
-use specreel_speech::{Recognizer, Sound};
-use specreel_video::{self as video, Video, cuts::Progress};
+use specreel_video::cuts::Progress;
 
 /// What is known of it: a transcript, or the model that recognizes it.
 #[derive(Clone, Debug, Default)]
@@ -43,15 +44,6 @@ pub enum Speech {
     Model(Box<Ear>),
 }
 
-/// A speech model.
-pub struct Ear {
-    /// As it was named.
-    name: String,
-    language: Option<String>,
-    track: Option<usize>,
-    recognizer: Mutex<Recognizer>,
-}
-
 impl Speech {
     /// Read the file, or load the model, that the options name. Fails if it cannot be used (class input).
     pub fn of(source: &SpeechSource) -> Result<Self, Failure> {
@@ -66,7 +58,7 @@ impl Speech {
         match self {
             Self::Nothing => String::new(),
             Self::File(transcript) => format!(" {transcript:?}"),
-            Self::Model(ear) => format!(" {} {:?} {:?}", ear.name, ear.language, ear.track),
+            Self::Model(ear) => ear.job(),
         }
     }
 
@@ -82,59 +74,6 @@ impl Speech {
             Self::File(transcript) => Ok(Some(transcript.clone())),
             Self::Model(ear) => ear.hear(file, part, progress).map(Some),
         }
-    }
-}
-
-impl Ear {
-    /// Load the model that the options name. Fails if it cannot be used (class input).
-    pub fn open(named: &SpeechModel) -> Result<Option<Self>, Failure> {
-        let Some(model) = &named.model else { return Ok(None) };
-        let name = model.display().to_string();
-        let refuse = |(problem, hint)| Failure::input(format!("speech model {name}: {problem}"), hint);
-        let dir = local::speech_model(model).map_err(refuse)?;
-        let recognizer = Mutex::new(Recognizer::open(&dir)?);
-        let (language, track) = (named.language.clone(), named.track.map(usize::from));
-        Ok(Some(Self { name, language, track, recognizer }))
-    }
-
-    /// What is said in a part of a video. `progress` gets the seconds that were heard, of how many; a break ends it. Fails if the
-    /// sound cannot be decoded, or the model does not know the language.
-    pub fn hear(&self, file: &Path, part: Between, progress: Progress<'_>) -> Result<Transcript, Failure> {
-        let start = part.start.unwrap_or_default();
-        let end = match part.end {
-            Some(end) => end,
-            None => Video::open(file)?.probe().end_s(),
-        };
-        let Some(sound) = Sound::open(file, start, self.track)? else {
-            let note = "the video has no sound, so nothing is said in it".to_owned();
-            return Ok(Transcript::heard(&self.name, Vec::new(), vec![note]));
-        };
-        let tracks = sound.tracks();
-        let mut notes = Vec::new();
-        if self.track.is_none() && tracks.len() > 1 {
-            notes.push(format!(
-                "the video has {} audio tracks: {}; --audio-track chooses one",
-                tracks.len(),
-                tracks.join(", ")
-            ));
-        }
-        let mut flow = ControlFlow::Continue(());
-        let mut heard = |seconds: f64| {
-            flow = progress(start + seconds, end);
-            flow
-        };
-        let mut recognizer = self.recognizer.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = recognizer.listen(sound, end - start, self.language.as_deref(), &mut heard)?;
-        if flow.is_break() {
-            return Err(video::Error::Interrupted.into());
-        }
-        let lines = said.lines.into_iter().map(|line| (line.span.later(start), line.text)).collect();
-        if let (Some(code), None) = (&said.language, &self.language) {
-            notes.push(format!("the spoken language is `{code}`; --language sets another"));
-        }
-        let mut heard = Transcript::heard(&self.name, lines, notes);
-        heard.language = said.language;
-        Ok(heard)
     }
 }
 
@@ -172,8 +111,10 @@ pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Tran
     Ok(said)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "speech"))]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
 
     #[test]

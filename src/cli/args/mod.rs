@@ -8,6 +8,7 @@ pub mod dataset;
 pub mod doctor;
 pub mod inspect;
 pub mod manual;
+#[cfg(feature = "server")]
 pub mod mcp;
 pub mod methods;
 pub mod models;
@@ -15,6 +16,7 @@ mod moved;
 pub mod part;
 pub mod replay;
 pub mod run;
+#[cfg(feature = "server")]
 pub mod serve;
 pub mod values;
 mod version;
@@ -32,12 +34,14 @@ use dataset::DatasetArgs;
 use doctor::DoctorArgs;
 use inspect::InspectArgs;
 use manual::ManArgs;
+#[cfg(feature = "server")]
 use mcp::McpArgs;
 use methods::MethodsArgs;
 use models::ModelsArgs;
 use moved::MovedArgs;
 use replay::ReplayArgs;
 use run::RunArgs;
+#[cfg(feature = "server")]
 use serve::ServeArgs;
 use values::choice;
 use watch::WatchArgs;
@@ -117,9 +121,19 @@ pub enum Command {
     /// List, inspect or download models
     Models(ModelsArgs),
     /// Answer questions about videos over HTTP, with OpenAI's API
+    #[cfg(feature = "server")]
     Serve(Box<ServeArgs>),
+    /// Not in this build
+    #[cfg(not(feature = "server"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Serve(MovedArgs),
     /// Offer the models as tools of the Model Context Protocol, on stdin and stdout
+    #[cfg(feature = "server")]
     Mcp(Box<McpArgs>),
+    /// Not in this build
+    #[cfg(not(feature = "server"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Mcp(MovedArgs),
     /// Merge, check or count the data sets that `caption --dataset` writes
     Dataset(DatasetArgs),
     /// Check this build, machine and terminal

@@ -1,4 +1,4 @@
-//! Subcommands that are now those of `specreel-lab`; they say so for one release.
+//! Subcommands that are not here: those of `specreel-lab`, which say so for one release, and those of a feature that a build lacks.
 
 use clap::Args;
 
@@ -23,5 +23,12 @@ impl MovedArgs {
         let hint = format!("in a checkout of specreel: make lab ARGS=\"{line}\"; see docs/lab");
         Failure::usage(format!("`{name}` is a command of specreel-lab, which measures and trains"), hint)
             .into()
+    }
+
+    /// Why a subcommand of a feature does nothing in a build without it (class usage).
+    #[cfg(not(feature = "server"))]
+    pub fn absent(&self, feature: &str) -> End {
+        let hint = format!("build it with `--features {feature}`");
+        Failure::usage(format!("this build lacks the feature `{feature}`"), hint).into()
     }
 }

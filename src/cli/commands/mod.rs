@@ -10,10 +10,12 @@ pub mod doctor;
 pub mod dry_run;
 pub mod inspect;
 pub mod manual;
+#[cfg(feature = "server")]
 pub mod mcp;
 pub mod methods;
 pub mod models;
 pub mod replay;
+#[cfg(feature = "server")]
 pub mod serve;
 pub mod watch;
 

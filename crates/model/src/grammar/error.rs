@@ -10,6 +10,9 @@ pub enum GrammarError {
     /// A tokenizer whose tokens cannot be used.
     #[error("the tokenizer cannot write constrained text: {0}")]
     Tokenizer(String),
+    /// The build has no grammars.
+    #[error("this build cannot restrict what is written: it lacks the feature `structured`")]
+    Absent,
     /// The state along a text.
     #[error("the grammar cannot be followed: {0}")]
     State(String),
@@ -19,6 +22,7 @@ fn place(at: Option<(usize, usize)>) -> String {
     at.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default()
 }
 
+#[cfg(feature = "structured")]
 impl GrammarError {
     /// From the compiler's message, whose first line may begin with `at LINE(COLUMN): `.
     pub(super) fn invalid(message: &str) -> Self {
@@ -57,10 +61,12 @@ impl From<GrammarError> for Failure {
         let hint = match &error {
             GrammarError::Invalid { .. } => Some("docs/structured.md lists what is supported".to_owned()),
             GrammarError::Tokenizer(_) => Some("omit --schema and --grammar with this model".to_owned()),
+            GrammarError::Absent => Some("build it with `--features structured`".to_owned()),
             GrammarError::State(_) => None,
         };
         let class = match error {
             GrammarError::State(_) => FailureClass::Internal,
+            GrammarError::Absent => FailureClass::Usage,
             _ => FailureClass::Input,
         };
         Failure { class, error: error.to_string(), hint }

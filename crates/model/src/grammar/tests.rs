@@ -90,9 +90,9 @@ fn special_tokens_are_no_text() {
 
 #[test]
 fn logits_of_other_ids_become_impossible() {
-    let mut ids = SimpleVob::alloc(6);
+    let mut ids = llguidance::toktrie::SimpleVob::alloc(6);
     [1, 4].into_iter().for_each(|id| ids.allow_token(id));
-    let allowed = Allowed::of(ids);
+    let allowed = super::compiled::of(ids);
     let logits = [9.0, 1.0, 8.0, 7.0, 3.0, 2.0];
     let restrict = |allowed: &Allowed, id_of: &dyn Fn(u32) -> u32| {
         allowed.restrict(LogitRow::whole(&logits), id_of).unwrap().map(|row| row.argmax())

@@ -7,7 +7,7 @@ use llguidance::{
     toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, TokenizerEnv},
 };
 
-use super::{Constraint, Grammar, GrammarError};
+use super::{Constraint, Grammar, GrammarError, compiled::source};
 use crate::text::TextTokenizer;
 
 /// Longer tokens do not fit the tree; they are never allowed.
@@ -70,7 +70,7 @@ impl GrammarVocabulary {
     /// Compile a constraint.
     /// Errors: it is not valid, uses what is not supported, or allows no text.
     pub fn compile(&self, constraint: &Constraint) -> Result<Grammar, GrammarError> {
-        let start = self.factory.create_parser(constraint.source());
+        let start = self.factory.create_parser(source(constraint));
         let start = start.map_err(|error| GrammarError::invalid(&error.to_string()))?;
         // Drafts that were rejected are taken back.
         if start.parser.grammar().lexer_spec().check_rollback().is_err() {
