@@ -38,7 +38,7 @@ use specreel_tensor::{
     cache::DeviceCache,
     cpu::thread_pool::ThreadPool,
     fused::FusedMatrix,
-    ops::{CpuOps, Input, Ops, Out, PassSpec},
+    ops::{CpuOps, DecoderOps, Input, Out, PassSpec},
     states::States,
 };
 

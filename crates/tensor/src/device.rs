@@ -131,7 +131,7 @@ impl ComputeDevice {
 
     /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
     pub fn is_batch_invariant(&self) -> bool {
-        self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_exact)
+        self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_batch_invariant)
     }
 
     /// True if mixtures of experts are computed: on the CPU and on GPUs through wgpu.

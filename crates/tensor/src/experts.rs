@@ -33,6 +33,17 @@ impl<M> Experts<M> {
         let share = self.routing.touched(rows) / self.routing.experts.max(1) as f64;
         bytes(&self.router) + (sum(&self.routed) as f64 * share) as usize + sum(self.shared.as_slice())
     }
+
+    /// The same layer of other matrices, each of which `make` makes.
+    pub(crate) fn try_map<N, E>(&self, make: impl Fn(&M) -> Result<N, E>) -> Result<Experts<N>, E> {
+        let pair = |[gate_up, down]: &[M; 2]| Ok([make(gate_up)?, make(down)?]);
+        Ok(Experts {
+            routing: self.routing,
+            router: make(&self.router)?,
+            routed: self.routed.iter().map(pair).collect::<Result<_, E>>()?,
+            shared: self.shared.as_ref().map(pair).transpose()?,
+        })
+    }
 }
 
 impl Routing {

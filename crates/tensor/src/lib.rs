@@ -9,7 +9,7 @@
 //! ```
 //! use specreel_tensor::{
 //!     CheckpointError, ComputeDevice, DeviceChoice, Importance, KvType, WeightType, Weights,
-//!     fused::FusedMatrix, ops::{CpuOps, GpuOps, Ops}, states::States,
+//!     fused::FusedMatrix, ops::{CpuOps, GpuOps, RowOps}, states::States,
 //! };
 //!
 //! /// A matrix of ones.
@@ -21,7 +21,7 @@
 //!     }
 //! }
 //!
-//! fn row_sums<O: Ops>(ops: &O) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
+//! fn row_sums<O: RowOps>(ops: &O) -> Result<Vec<f32>, Box<dyn std::error::Error>> {
 //!     let list = FusedMatrix { tensors: vec![("ones".into(), 4)], inputs: 64, bias: false, importance: Importance::Usual };
 //!     let matrix = ops.matrix(&list, &Ones)?;
 //!     let rows = States::new((0..128).map(|i| i as f32).collect(), 64)?;

@@ -7,11 +7,11 @@ use crate::config::TextConfig;
 use specreel_tensor::{
     Result,
     cache::DeviceCache,
-    ops::Ops,
+    ops::DecoderOps,
     recurrent::{Plan, RecurrentStates, Track},
 };
 
-pub(super) struct HybridCache<D: Ops> {
+pub(super) struct HybridCache<D: DecoderOps> {
     /// Of the layers with full attention.
     pub(super) attention: D::Cache,
     recurrence: Option<Recurrence<D::Recurrent>>,
@@ -33,7 +33,7 @@ pub(super) struct Recurring {
     rows: usize,
 }
 
-impl<D: Ops> HybridCache<D> {
+impl<D: DecoderOps> HybridCache<D> {
     /// A cache of layers with full attention only.
     pub(super) fn new(attention: D::Cache) -> Self {
         Self { attention, recurrence: None }
@@ -75,7 +75,7 @@ impl<D: Ops> HybridCache<D> {
     }
 }
 
-impl<D: Ops> SequenceCache for HybridCache<D> {
+impl<D: DecoderOps> SequenceCache for HybridCache<D> {
     fn len(&self) -> usize {
         self.attention.len()
     }

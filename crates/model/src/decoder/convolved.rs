@@ -6,31 +6,31 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Result, Weights,
     convolution::{Convolution, Side},
-    ops::{Loaded, Norm, Ops, Out, Part, Residual},
+    ops::{Loaded, Norm, Out, Part, Residual, RowOps},
 };
 
 /// The convolutions of one sublayer.
-pub(super) struct Convolved<D: Ops> {
+pub(super) struct Convolved<D: RowOps> {
     /// What makes the corrections of a row, `2 · taps · width / group × width`.
     pub(super) matrix: D::Matrix,
     convolution: Convolution<D::Vector>,
 }
 
 /// Rows that the convolutions of all layers use again.
-pub(super) struct ConvolvedRows<D: Ops> {
+pub(super) struct ConvolvedRows<D: RowOps> {
     /// The rows before or after a convolution.
     rows: D::Rows,
     /// The corrections of the sublayer in progress.
     corrections: D::Rows,
 }
 
-impl<D: Ops> Default for ConvolvedRows<D> {
+impl<D: RowOps> Default for ConvolvedRows<D> {
     fn default() -> Self {
         Self { rows: D::Rows::default(), corrections: D::Rows::default() }
     }
 }
 
-impl<D: Ops> Convolved<D> {
+impl<D: RowOps> Convolved<D> {
     /// Those around a layer's attention and its feed-forward layer, if the model has some.
     pub(super) fn load(
         ops: &D,

@@ -16,7 +16,7 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, ComputeDevice, Result,
     fused::FusedMatrix,
-    ops::{CpuOps, GpuOps, Loaded, Ops, TensorOps},
+    ops::{CpuOps, DecoderOps, GpuOps, HeldWeights as _, Loaded, RowOps, TensorOps},
     store::check_maps,
 };
 
@@ -59,7 +59,7 @@ impl Default for Workspace {
 
 impl Workspace {
     /// The buffers of a device; empty ones in place of another device's.
-    pub(super) fn of<D: Ops>(&mut self) -> Result<&mut Buffers<D>> {
+    pub(super) fn of<D: RowOps>(&mut self) -> Result<&mut Buffers<D>> {
         if !self.0.is::<Buffers<D>>() {
             self.0 = Box::new(Buffers::<D>::default());
         }
@@ -78,8 +78,8 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    pub(super) fn new<D: Ops>(inputs: usize, matrix: D::Matrix) -> Self {
-        Self { inputs, bytes: D::matrix_bytes(&matrix), held: Box::new(matrix) }
+    pub(super) fn new<D: RowOps>(inputs: usize, matrix: D::Matrix) -> Self {
+        Self { inputs, bytes: matrix.bytes(), held: Box::new(matrix) }
     }
 
     pub fn bytes(&self) -> usize {
@@ -87,7 +87,7 @@ impl Matrix {
     }
 
     /// The matrix, if it is on this device and takes such rows.
-    pub(super) fn on<D: Ops>(&self, rows: &States) -> Result<&D::Matrix> {
+    pub(super) fn on<D: RowOps>(&self, rows: &States) -> Result<&D::Matrix> {
         let width = rows.shape().1;
         if width != self.inputs {
             specreel_tensor::bail!("a matrix for rows of {} values got rows of {width}", self.inputs);
@@ -100,7 +100,7 @@ impl Matrix {
 }
 
 impl Decoder {
-    pub(super) fn new<D: Ops>(decoder: OnDevice<D>) -> Self {
+    pub(super) fn new<D: DecoderOps>(decoder: OnDevice<D>) -> Self {
         Self(Box::new(decoder))
     }
 
@@ -315,17 +315,17 @@ pub trait SequenceCache: Any + Send {
 }
 
 impl Cache {
-    pub(super) fn new<D: Ops>(cache: HybridCache<D>) -> Self {
+    pub(super) fn new<D: DecoderOps>(cache: HybridCache<D>) -> Self {
         Self(Box::new(cache))
     }
 
     /// The cache on this device; `None` if it is on another one.
-    pub(super) fn on<D: Ops>(&self) -> Option<&HybridCache<D>> {
+    pub(super) fn on<D: DecoderOps>(&self) -> Option<&HybridCache<D>> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
     /// As [`Cache::on`], to be changed.
-    pub(super) fn on_mut<D: Ops>(&mut self) -> Option<&mut HybridCache<D>> {
+    pub(super) fn on_mut<D: DecoderOps>(&mut self) -> Option<&mut HybridCache<D>> {
         (&mut *self.0 as &mut dyn Any).downcast_mut()
     }
 }

@@ -1,32 +1,30 @@
 //! A layer's weights on a device.
 
-use super::{convolved::Convolved, parts, rope};
+use super::{
+    convolved::Convolved,
+    parts::{self, FeedForward},
+    rope,
+};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     LinearWeights, Weights,
-    experts::Experts,
-    ops::{HeadNorms, Loaded, Norm, Ops},
+    ops::{DecoderOps, HeadNorms, HeldWeights, Loaded, Norm},
 };
 
-pub(super) struct Layer<D: Ops> {
+pub(super) struct Layer<D: DecoderOps> {
     /// The input norm, and the matrix of what enters attention; `None` if that enters with the rows.
     pub(super) entry: Option<(Norm<D::Vector>, D::Matrix)>,
     pub(super) mixer: Mixer<D>,
     pub(super) output: D::Matrix,
     pub(super) post_norm: Norm<D::Vector>,
-    pub(super) feed_forward: FeedForward<D>,
+    pub(super) feed_forward: FeedForward<D::Matrix>,
     /// Around attention, and around the feed-forward layer.
     pub(super) convolutions: Option<[Convolved<D>; 2]>,
 }
 
-pub(super) enum FeedForward<D: Ops> {
-    Dense { gate_up: D::Matrix, down: D::Matrix },
-    Sparse(Experts<D::Matrix>),
-}
-
 /// The tensors of a layer besides its matrices.
-pub(super) enum Mixer<D: Ops> {
+pub(super) enum Mixer<D: DecoderOps> {
     Attention {
         /// Norms of queries and keys in each head.
         norms: Option<[D::Vector; 2]>,
@@ -43,7 +41,7 @@ pub(super) enum Mixer<D: Ops> {
     },
 }
 
-impl<D: Ops> Layer<D> {
+impl<D: DecoderOps> Layer<D> {
     pub(super) fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
         let [entering, _] = parts::attention(config, index);
         let norm = parts::norm(ops, &parts::input_norm(index), config, checkpoint)?;
@@ -65,7 +63,7 @@ impl<D: Ops> Layer<D> {
             mixer: Mixer::load(ops, checkpoint, config, index)?,
             output: ops.matrix(&output, checkpoint)?,
             post_norm: parts::norm(ops, &post_norm, config, checkpoint)?,
-            feed_forward: FeedForward::load(ops, checkpoint, config, index)?,
+            feed_forward: load_feed_forward(ops, checkpoint, config, index)?,
             convolutions: Convolved::load(ops, checkpoint, config, index)?,
         })
     }
@@ -86,28 +84,29 @@ impl<D: Ops> Layer<D> {
 
     /// Bytes that a pass of so many rows reads.
     pub(super) fn pass_bytes(&self, rows: usize) -> usize {
-        let entry = self.entry.as_ref().map_or(0, |(_, qkv)| D::matrix_bytes(qkv));
-        let convolved =
-            self.convolutions.iter().flatten().map(|convolved| D::matrix_bytes(&convolved.matrix));
-        entry + D::matrix_bytes(&self.output) + self.feed_forward.pass_bytes(rows) + convolved.sum::<usize>()
+        let entry = self.entry.as_ref().map_or(0, |(_, qkv)| qkv.bytes());
+        let convolved = self.convolutions.iter().flatten().map(|convolved| convolved.matrix.bytes());
+        entry + self.output.bytes() + self.feed_forward.pass_bytes(rows) + convolved.sum::<usize>()
     }
 }
 
-impl<D: Ops> FeedForward<D> {
-    fn load(ops: &D, checkpoint: &Checkpoint, c: &TextConfig, index: usize) -> Loaded<Self> {
-        Ok(match parts::feed_forward(c, index) {
-            parts::FeedForward::Dense(matrices) => {
-                let [gate_up, down] = &matrices;
-                let (gate_up, down) = (ops.matrix(gate_up, checkpoint)?, ops.matrix(down, checkpoint)?);
-                Self::Dense { gate_up, down }
-            }
-            parts::FeedForward::Sparse { routing, router, experts } => {
-                Self::Sparse(ops.experts(routing, &router, experts, checkpoint)?)
-            }
-        })
-    }
+fn load_feed_forward<D: DecoderOps>(
+    ops: &D,
+    checkpoint: &Checkpoint,
+    c: &TextConfig,
+    index: usize,
+) -> Loaded<FeedForward<D::Matrix>> {
+    Ok(match parts::feed_forward(c, index) {
+        FeedForward::Dense { gate_up, down } => FeedForward::Dense {
+            gate_up: ops.matrix(&gate_up, checkpoint)?,
+            down: ops.matrix(&down, checkpoint)?,
+        },
+        FeedForward::Sparse(experts) => FeedForward::Sparse(ops.experts(experts, checkpoint)?),
+    })
+}
 
-    fn matrices(&self) -> Box<dyn Iterator<Item = &D::Matrix> + '_> {
+impl<M: HeldWeights> FeedForward<M> {
+    fn matrices(&self) -> Box<dyn Iterator<Item = &M> + '_> {
         match self {
             Self::Dense { gate_up, down } => Box::new([gate_up, down].into_iter()),
             Self::Sparse(experts) => Box::new(experts.matrices()),
@@ -116,13 +115,13 @@ impl<D: Ops> FeedForward<D> {
 
     fn pass_bytes(&self, rows: usize) -> usize {
         match self {
-            Self::Dense { gate_up, down } => D::matrix_bytes(gate_up) + D::matrix_bytes(down),
-            Self::Sparse(experts) => experts.pass_bytes(rows, D::matrix_bytes),
+            Self::Dense { gate_up, down } => gate_up.bytes() + down.bytes(),
+            Self::Sparse(experts) => experts.pass_bytes(rows, HeldWeights::bytes),
         }
     }
 
     /// The matrix that takes the normed rows.
-    pub(super) fn first(&self) -> &D::Matrix {
+    pub(super) fn first(&self) -> &M {
         match self {
             Self::Dense { gate_up, .. } => gate_up,
             Self::Sparse(experts) => &experts.router,
@@ -130,7 +129,7 @@ impl<D: Ops> FeedForward<D> {
     }
 }
 
-impl<D: Ops> Mixer<D> {
+impl<D: DecoderOps> Mixer<D> {
     fn load(ops: &D, checkpoint: &Checkpoint, c: &TextConfig, index: usize) -> Loaded<Self> {
         let number = c.index_in_kind(index);
         if let Some(shape) = c.linear.filter(|_| c.is_linear(index)) {

@@ -8,8 +8,8 @@ use super::{
     cache::HybridCache,
     check_pass,
     dispatch::{DeviceDecoder, SequenceCache},
-    layer::{FeedForward, Layer, Mixer},
-    parts,
+    layer::{Layer, Mixer},
+    parts::{self, FeedForward},
     rope::Rope,
 };
 use crate::config::TextConfig;
@@ -19,13 +19,13 @@ use specreel_tensor::{
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{Input, Loaded, NO_EXPERTS, Norm, Ops, Out, Part, PassSpec, Residual},
+    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, Part, PassSpec, Residual},
     recurrent::RecurrentPass,
     states::States,
     store::check_maps,
 };
 
-pub(super) struct OnDevice<D: Ops> {
+pub(super) struct OnDevice<D: DecoderOps> {
     pub(super) ops: D,
     config: TextConfig,
     /// `vocab × hidden`: rows are looked up, not multiplied.
@@ -38,7 +38,7 @@ pub(super) struct OnDevice<D: Ops> {
     rope: Rope,
 }
 
-impl<D: Ops> Clone for OnDevice<D> {
+impl<D: DecoderOps> Clone for OnDevice<D> {
     /// The same weights, shared.
     fn clone(&self) -> Self {
         Self {
@@ -55,23 +55,15 @@ impl<D: Ops> Clone for OnDevice<D> {
 }
 
 /// Check that a device computes a model's attention heads.
-fn check_heads<D: Ops>(ops: &D, config: &TextConfig) -> Loaded<()> {
+fn check_heads<D: DecoderOps>(ops: &D, config: &TextConfig) -> Loaded<()> {
     let width = config.head_dim;
     let problem =
         format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
     let key = "model.layers.0.self_attn.k_proj.weight";
-    if ops.computes(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
+    if ops.computes_heads(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
 }
 
-/// Check that a device computes a model's feed-forward layers.
-fn check_experts<D: Ops>(config: &TextConfig) -> Loaded<()> {
-    match config.sparse {
-        Some(_) if !D::COMPUTES_EXPERTS => Err(CheckpointError::tensor(parts::ROUTER, NO_EXPERTS)),
-        _ => Ok(()),
-    }
-}
-
-impl<D: Ops> OnDevice<D> {
+impl<D: DecoderOps> OnDevice<D> {
     /// Load from a checkpoint, matrix by matrix. See [`super::Decoder::load`].
     pub fn load(
         ops: D,
@@ -80,7 +72,6 @@ impl<D: Ops> OnDevice<D> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Loaded<Self> {
         check_heads(&ops, config)?;
-        check_experts::<D>(config)?;
         let c = config;
         let total = c.layers + 1;
         progress(0, total);
@@ -106,7 +97,6 @@ impl<D: Ops> OnDevice<D> {
     /// The same model with layers of its own, and their norm and positions.
     fn around(&self, layers: Vec<Layer<D>>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
         check_heads(&self.ops, config)?;
-        check_experts::<D>(config)?;
         Ok(Self {
             projection: None,
             layers: layers.into_iter().map(Arc::new).collect(),
@@ -143,7 +133,7 @@ impl<D: Ops> OnDevice<D> {
     }
 }
 
-impl<D: Ops> DeviceDecoder for OnDevice<D> {
+impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
     fn first_layers(&self, layers: usize) -> Decoder {
         let mut first = self.clone();
         first.layers.truncate(layers.max(1));
@@ -187,7 +177,7 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
     }
 
     fn is_batch_invariant(&self) -> bool {
-        self.ops.is_exact()
+        self.ops.is_batch_invariant()
     }
 
     fn chunk(&self) -> usize {
@@ -196,19 +186,19 @@ impl<D: Ops> DeviceDecoder for OnDevice<D> {
 
     fn pass_bytes(&self, rows: usize) -> usize {
         let layers: usize = self.layers.iter().map(|layer| layer.pass_bytes(rows)).sum();
-        layers + D::matrix_bytes(&self.head)
+        layers + self.head.bytes()
     }
 
     fn bytes(&self) -> usize {
-        self.matrices().map(D::matrix_bytes).sum::<usize>() + D::table_bytes(&self.table)
+        self.matrices().map(HeldWeights::bytes).sum::<usize>() + self.table.bytes()
     }
 
     fn mapped_bytes(&self) -> usize {
-        self.matrices().map(D::mapped_bytes).sum()
+        self.matrices().map(HeldWeights::mapped_bytes).sum()
     }
 
     fn projection_bytes(&self) -> usize {
-        self.projection.as_deref().map_or(0, D::matrix_bytes)
+        self.projection.as_deref().map_or(0, HeldWeights::bytes)
     }
 
     fn cache_bytes(&self, slots: usize) -> usize {

@@ -5,15 +5,13 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, Importance, LinearAttention, TensorType, WeightType, Weights,
     convolution::ConvolutionShape,
-    experts::Routing,
+    experts::Experts,
     fused::FusedMatrix,
-    ops::{Loaded, Norm, Ops},
+    ops::{Loaded, Norm, RowOps},
 };
 
 /// The embedding table, `vocab × hidden`.
 pub(super) const TABLE: &str = "model.embed_tokens.weight";
-/// The first layer's router.
-pub(super) const ROUTER: &str = "model.layers.0.mlp.gate.weight";
 /// The norm before the head.
 pub(super) const NORM: &str = "model.norm.weight";
 
@@ -64,19 +62,12 @@ fn early(index: usize, within: usize) -> Importance {
 }
 
 /// The matrices of a feed-forward layer.
-pub(super) enum FeedForward {
-    /// Gate and up; down.
-    Dense([FusedMatrix; 2]),
-    Sparse {
-        routing: Routing,
-        /// A logit for each expert, and the gate of the shared expert if there is one.
-        router: FusedMatrix,
-        /// Those of each expert, the shared one last.
-        experts: Vec<[FusedMatrix; 2]>,
-    },
+pub(super) enum FeedForward<M> {
+    Dense { gate_up: M, down: M },
+    Sparse(Experts<M>),
 }
 
-pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward {
+pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward<FusedMatrix> {
     let pair = |name: &str, width: usize| {
         let part = |part: &str| format!("mlp.{name}{part}_proj");
         let down = matrix(index, &[(&part("down"), c.hidden)], width);
@@ -86,19 +77,18 @@ pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward {
         ]
     };
     let Some(sparse) = c.experts(index) else {
-        return FeedForward::Dense(pair("", c.intermediate));
+        let [gate_up, down] = pair("", c.intermediate);
+        return FeedForward::Dense { gate_up, down };
     };
     let shared = sparse.shared.map(|width| (("mlp.shared_expert_gate", 1), pair("shared_expert.", width)));
     let gates = shared.iter().map(|(gate, _)| *gate);
     let outputs: Vec<(&str, usize)> = [("mlp.gate", sparse.experts)].into_iter().chain(gates).collect();
-    FeedForward::Sparse {
+    FeedForward::Sparse(Experts {
         routing: sparse.routing(),
         router: FusedMatrix { importance: Importance::Router, ..matrix(index, &outputs, c.hidden) },
-        experts: (0..sparse.experts)
-            .map(|expert| pair(&format!("experts.{expert}."), sparse.width))
-            .chain(shared.map(|(_, pair)| pair))
-            .collect(),
-    }
+        routed: (0..sparse.experts).map(|expert| pair(&format!("experts.{expert}."), sparse.width)).collect(),
+        shared: shared.map(|(_, pair)| pair),
+    })
 }
 
 /// The convolutions around a layer's attention and its feed-forward layer, if the model has some: for each the matrix of the
@@ -123,10 +113,10 @@ fn layer(c: &TextConfig, index: usize) -> Vec<FusedMatrix> {
         convolutions(c, index).into_iter().flat_map(|(_, sublayers)| sublayers.map(|(matrix, _)| matrix)),
     );
     match feed_forward(c, index) {
-        FeedForward::Dense(pair) => all.extend(pair),
-        FeedForward::Sparse { router, experts, .. } => {
+        FeedForward::Dense { gate_up, down } => all.extend([gate_up, down]),
+        FeedForward::Sparse(Experts { router, routed, shared, .. }) => {
             all.push(router);
-            all.extend(experts.into_iter().flatten());
+            all.extend(routed.into_iter().chain(shared).flatten());
         }
     }
     all
@@ -146,7 +136,7 @@ pub(super) fn norm_values(
     Ok(values)
 }
 
-pub(super) fn norm<D: Ops>(
+pub(super) fn norm<D: RowOps>(
     ops: &D,
     name: &str,
     c: &TextConfig,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use specreel_tensor::{Result, ops::Ops};
+use specreel_tensor::{Result, ops::TunedOps};
 
 use super::{Mask, Positions, States, Taps, Workspace, dispatch::DeviceDecoder as _, on_device::OnDevice};
 
@@ -16,14 +16,12 @@ const LOGITS: [usize; 3] = [1, 3, 48];
 /// The outputs of the head that are computed: all are summed by the same kernels.
 const OUTPUTS: usize = 4096;
 
-impl<D: Ops> OnDevice<D> {
+impl<D: TunedOps> OnDevice<D> {
     /// Compute a text in its first layer and the head, in passes of different numbers of rows, and compare the bits of all states
     /// and of the last row's logits. The kernels are those that the model runs.
     pub(super) fn computes_rows_alike(&self) -> Result<bool> {
         let mut first = self.clone();
-        if let Some(head) = D::first_outputs(&self.head, OUTPUTS) {
-            first.head = Arc::new(head);
-        }
+        first.head = Arc::new(D::first_outputs(&self.head, OUTPUTS));
         let first = first.first_layers(1);
         let (vocab, hidden) = (first.config().vocab.max(1) as u32, first.config().hidden);
         let ids: Vec<u32> = (0..TOKENS).map(|i| i * 7919 % vocab).collect();

@@ -4,11 +4,11 @@ use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Result, Weights,
-    ops::{Loaded, Norm, Ops, Out, Part, Residual},
+    ops::{HeldWeights, Loaded, Norm, Out, Part, Residual, TowerOps},
     tower::Activation,
 };
 
-fn norm<D: Ops>(
+fn norm<D: TowerOps>(
     ops: &D,
     parts: &NormParts,
     joined: usize,
@@ -28,7 +28,7 @@ fn norm<D: Ops>(
 }
 
 /// Rows in a device's memory that the layers use again.
-pub(super) struct Buffers<D: Ops> {
+pub(super) struct Buffers<D: TowerOps> {
     pub work: D::Work,
     /// States, of the whole chunk.
     pub x: D::Rows,
@@ -49,7 +49,7 @@ pub(super) struct Buffers<D: Ops> {
     pub(crate) projected: Vec<D::Rows>,
 }
 
-impl<D: Ops> Default for Buffers<D> {
+impl<D: TowerOps> Default for Buffers<D> {
     fn default() -> Self {
         Self {
             work: D::Work::default(),
@@ -67,12 +67,12 @@ impl<D: Ops> Default for Buffers<D> {
     }
 }
 
-enum Mlp<D: Ops> {
+enum Mlp<D: TowerOps> {
     Gated { gate_up: D::Matrix, down: D::Matrix },
     Plain { first: D::Matrix, activation: Activation, second: D::Matrix },
 }
 
-impl<D: Ops> Mlp<D> {
+impl<D: TowerOps> Mlp<D> {
     /// The matrix that takes the input.
     fn first(&self) -> &D::Matrix {
         match self {
@@ -104,7 +104,7 @@ impl<D: Ops> Mlp<D> {
     }
 }
 
-pub(super) struct Layer<D: Ops> {
+pub(super) struct Layer<D: TowerOps> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,
     output: D::Matrix,
@@ -114,7 +114,7 @@ pub(super) struct Layer<D: Ops> {
     joined: usize,
 }
 
-impl<D: Ops> Layer<D> {
+impl<D: TowerOps> Layer<D> {
     pub fn load(ops: &D, parts: &LayerParts, checkpoint: &Checkpoint) -> Loaded<Self> {
         let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
         Ok(Self {
@@ -146,7 +146,7 @@ impl<D: Ops> Layer<D> {
         let [first, second] = match &self.mlp {
             Mlp::Gated { gate_up: first, down: second } | Mlp::Plain { first, second, .. } => [first, second],
         };
-        [&self.qkv, &self.output, first, second].map(D::matrix_bytes).iter().sum()
+        [&self.qkv, &self.output, first, second].map(HeldWeights::bytes).iter().sum()
     }
 
     /// Run the states of `grids` temporal grids, `rows` rows of `hidden` values, through the layer.
@@ -196,7 +196,7 @@ impl<D: Ops> Layer<D> {
 
 /// From the states after a layer to an embedding of each visual token, before they are ordered and pooled: linear, or linear, GELU,
 /// linear.
-pub(super) struct Projector<D: Ops> {
+pub(super) struct Projector<D: TowerOps> {
     /// The layer whose states it takes.
     pub after: usize,
     norm: Option<Norm<D::Vector>>,
@@ -208,8 +208,8 @@ pub(super) struct Projector<D: Ops> {
     width: usize,
 }
 
-impl<D: Ops> Projector<D> {
-    /// Load to a device that is [for the ends](Ops::for_ends).
+impl<D: TowerOps> Projector<D> {
+    /// Load to a device that is [for the ends](TowerOps::for_ends).
     pub fn load(ops: &D, parts: &ProjectorParts, checkpoint: &Checkpoint) -> Loaded<Self> {
         let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
         // Rows of the norm in an input row.
@@ -226,7 +226,7 @@ impl<D: Ops> Projector<D> {
     }
 
     pub fn bytes(&self) -> usize {
-        D::matrix_bytes(&self.first) + self.second.as_ref().map_or(0, D::matrix_bytes)
+        self.first.bytes() + self.second.as_ref().map_or(0, HeldWeights::bytes)
     }
 
     /// Project `rows` rows of states to the `nth` rows of the projected.

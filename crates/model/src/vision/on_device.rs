@@ -14,11 +14,11 @@ use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Weights,
-    ops::{Loaded, Ops, Out, Part},
+    ops::{HeldWeights as _, Loaded, Out, Part, TowerOps},
     states::States,
 };
 
-pub(super) struct OnDevice<D: Ops> {
+pub(super) struct OnDevice<D: TowerOps> {
     ops: D,
     config: TowerConfig,
     embed: D::Matrix,
@@ -29,7 +29,7 @@ pub(super) struct OnDevice<D: Ops> {
     newline: Option<States>,
 }
 
-impl<D: Ops> OnDevice<D> {
+impl<D: TowerOps> OnDevice<D> {
     pub fn load(ops: D, checkpoint: &Checkpoint, config: &TowerConfig) -> Loaded<Self> {
         let parts = config.rules().parts();
         let ends = ops.for_ends();
@@ -55,7 +55,7 @@ impl<D: Ops> OnDevice<D> {
     }
 }
 
-impl<D: Ops> DeviceTower for OnDevice<D> {
+impl<D: TowerOps> DeviceTower for OnDevice<D> {
     fn newline(&self) -> Option<&States> {
         self.newline.as_ref()
     }
@@ -63,7 +63,7 @@ impl<D: Ops> DeviceTower for OnDevice<D> {
     fn bytes(&self) -> usize {
         let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
         let projectors = self.projectors.iter().map(Projector::bytes).sum::<usize>();
-        D::matrix_bytes(&self.embed) + layers + projectors
+        self.embed.bytes() + layers + projectors
     }
 
     fn encode(

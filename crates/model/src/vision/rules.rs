@@ -94,9 +94,9 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
     }
 
     /// For each row of states of a temporal grid, the rows of the table of positions that are added to it, as
-    /// [`Ops::interpolate`] takes them; `None` if row `r` is added to row `r`.
+    /// [`TowerOps::interpolate`] takes them; `None` if row `r` is added to row `r`.
     ///
-    /// [`Ops::interpolate`]: specreel_tensor::ops::Ops::interpolate
+    /// [`TowerOps::interpolate`]: specreel_tensor::ops::TowerOps::interpolate
     fn positions(&self, _: Grid) -> Option<Vec<Vec<Tap>>> {
         None
     }

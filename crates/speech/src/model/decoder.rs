@@ -7,7 +7,7 @@ use specreel_tensor::{
     cache::DeviceCache as _,
     cpu::{cache::Cache, linear::Linear},
     fused::FusedMatrix,
-    ops::{CpuOps, Input, Loaded, Ops, Out, Part, PassSpec, Residual},
+    ops::{CpuOps, DecoderOps, Input, Loaded, Out, Part, PassSpec, Residual, RowOps as _, TowerOps as _},
     states::States,
 };
 
@@ -18,7 +18,7 @@ use super::{
 
 pub struct Decoder {
     ops: CpuOps,
-    table: <CpuOps as Ops>::Table,
+    table: <CpuOps as DecoderOps>::Table,
     head: Linear,
     /// `max_target_positions × d_model`.
     positions: Vec<f32>,

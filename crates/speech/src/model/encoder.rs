@@ -3,7 +3,7 @@
 use specreel_tensor::{
     Result,
     cpu::linear::Linear,
-    ops::{CpuOps, Loaded, Ops as _, Out, Part, Residual},
+    ops::{CpuOps, Loaded, Out, Part, Residual, RowOps as _, TowerOps as _},
     tower::{Activation, TowerLayout},
 };
 

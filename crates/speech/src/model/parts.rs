@@ -5,14 +5,14 @@ use specreel_tensor::{
     CheckpointError, Importance, Result, Weights,
     cpu::{kernels::HalfKind, linear::Linear, table::Values},
     fused::FusedMatrix,
-    ops::{CpuOps, Loaded, Norm as NormOf, Ops as _, Out, Part},
+    ops::{CpuOps, Loaded, Norm as NormOf, Out, Part, RowOps, TowerOps as _},
     tower::Activation,
     weights::TakeRows,
 };
 
 pub type Norm = NormOf<Vec<f32>>;
-pub type Rows = <CpuOps as specreel_tensor::ops::Ops>::Rows;
-pub type Work = <CpuOps as specreel_tensor::ops::Ops>::Work;
+pub type Rows = <CpuOps as RowOps>::Rows;
+pub type Work = <CpuOps as RowOps>::Work;
 
 /// Added to the variance in norms.
 const EPS: f32 = 1e-5;

@@ -61,7 +61,7 @@ struct Prepared {
     rates: Tensor,
 }
 
-/// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). Fails if the states have fewer layers, or memory
+/// Linear attention of a layer; see [`DecoderOps::mix`](crate::ops::DecoderOps::mix). Fails if the states have fewer layers, or memory
 /// is missing.
 pub fn mix(
     mixed: &Tensor,

@@ -44,7 +44,7 @@ struct Prepared {
     rates: Vec<f32>,
 }
 
-/// A pass through one layer; see [`Ops::mix`](crate::ops::Ops::mix). `out` is quantized too where it says so. Fails if the states
+/// A pass through one layer; see [`DecoderOps::mix`](crate::ops::DecoderOps::mix). `out` is quantized too where it says so. Fails if the states
 /// have fewer layers. Panics if the plan is not one of these states, or the rows have another width.
 pub(crate) fn mix(
     (values, rows): (&[f32], usize),

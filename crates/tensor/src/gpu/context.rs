@@ -154,7 +154,7 @@ impl Gpu {
 
     /// True unless a row was found to differ in its bits among others. Every kernel adds in one order; a driver's compiler could
     /// still round one form of a kernel in another way, so it is checked when a model is loaded.
-    pub fn is_exact(&self) -> bool {
+    pub fn is_batch_invariant(&self) -> bool {
         !self.0.inexact.load(Ordering::Relaxed)
     }
 

@@ -4,43 +4,25 @@
 //! row computed alone. A pass is queued on the device without waiting. Positions, a mask and ids are sent to the device. Rows
 //! that enter and leave a pass are f32; in between, values have the compute type.
 
+mod decoder;
 mod tower;
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, IndexOp, Tensor};
-use candle_nn::{ops, rotary_emb::rope};
+use candle_core::{DType, Device, Tensor};
+use candle_nn::ops;
 
-use self::tower::{Batch, Taps, TensorLayout, attend, concatenate};
-use super::{HeadNorms, Input, Loaded, Norm, Ops, Out, Part, PassSpec, Residual};
+use super::{HeldWeights, Loaded, Norm, Out, Part, Residual, RowOps};
 use crate::{
-    CheckpointError, ComputeDevice, LinearAttention, LinearWeights, Result, Weights,
-    attention::{AttentionShape, AttentionStats, Mask},
-    cache::DeviceCache as _,
+    CheckpointError, ComputeDevice, Result, Weights,
     candle::{
         attention::{PassAttention, ProbeSums},
-        cache::TensorCache,
         linear::Matrix,
-        mask,
-        mixing::{self, TensorLinear},
-        recurrent::Recurrent,
     },
     convolution::{Convolution, Side},
     fused::FusedMatrix,
-    logits::Logits,
-    recurrent::RecurrentPass,
     states::States,
-    tower::{Activation, Tap, TowerLayout},
 };
-
-/// Rows of a prefill pass on an accelerator, which few rows do not fill.
-const WIDE_CHUNK: usize = 1024;
-/// Rows of a prefill pass on the CPU.
-const CHUNK: usize = 128;
-/// Patches of a chunk on an accelerator, which fewer would not fill.
-const WIDE_PATCHES: usize = 8192;
-/// Patches of a chunk on the CPU: more would only cost memory.
-const PATCHES: usize = 1024;
 
 #[derive(Clone, Debug)]
 pub struct TensorOps {
@@ -55,13 +37,6 @@ impl Rows {
     fn get(&self) -> Result<&Tensor> {
         self.0.as_ref().ok_or_else(|| crate::Error::Message("rows are used before they are written".into()))
     }
-}
-
-pub struct Embeddings {
-    /// `vocab × hidden`.
-    table: Tensor,
-    /// The head is in the same memory.
-    shared: bool,
 }
 
 /// What the operations of a pass have in common.
@@ -109,49 +84,24 @@ fn on_tensor(name: &str) -> impl Fn(crate::Error) -> CheckpointError {
     move |error| CheckpointError::tensor(name, &error.to_string())
 }
 
-impl Ops for TensorOps {
+impl HeldWeights for Matrix {
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+
+impl RowOps for TensorOps {
     type Matrix = Matrix;
     type Vector = Tensor;
-    type Table = Embeddings;
     type Columns = Tensor;
-    type Linear = TensorLinear;
-    type Layout = TensorLayout;
-    type Recurrent = Recurrent;
     type Rows = Rows;
-    type Cache = TensorCache;
     type Work = TensorWork;
-
-    fn is_exact(&self) -> bool {
-        false
-    }
-
-    fn chunk(&self) -> usize {
-        if self.device().is_cpu() { CHUNK } else { WIDE_CHUNK }
-    }
-
-    fn chunk_patches(&self, _: usize) -> usize {
-        if self.device().is_cpu() { PATCHES } else { WIDE_PATCHES }
-    }
-
-    fn rows_at_once(&self, _: usize) -> usize {
-        usize::MAX
-    }
-
-    fn for_ends(&self) -> Self {
-        self.clone()
-    }
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Matrix> {
         let (weight, bias) = (list.weights(checkpoint)?, list.biases(checkpoint)?);
         let dtype = self.place.dtype().kept(list.importance);
         Matrix::new(weight, bias, [list.outputs(), list.inputs], dtype, &self.place)
             .map_err(on_tensor(list.name()))
-    }
-
-    fn tower_matrix(&self, list: &FusedMatrix, _: bool, checkpoint: &dyn Weights) -> Loaded<Matrix> {
-        let (weight, bias) = (list.weights(checkpoint)?, list.biases(checkpoint)?);
-        let shape = [list.outputs(), list.inputs];
-        Matrix::floats(weight, bias, shape, &self.place).map_err(on_tensor(list.name()))
     }
 
     fn vector(&self, name: &str, values: Vec<f32>) -> Loaded<Tensor> {
@@ -163,114 +113,6 @@ impl Ops for TensorOps {
         let count = columns.len();
         let columns = Tensor::from_vec(columns, count, self.device()).map_err(crate::Error::from);
         columns.map_err(on_tensor("chosen columns"))
-    }
-
-    fn linear(&self, name: &str, weights: LinearWeights) -> Loaded<TensorLinear> {
-        TensorLinear::new(weights, self.device()).map_err(on_tensor(name))
-    }
-
-    fn recurrent(&self, layers: usize, shape: LinearAttention) -> Recurrent {
-        Recurrent::new(layers, shape, self.device())
-    }
-
-    fn embeddings(
-        &self,
-        name: &str,
-        head: &FusedMatrix,
-        tied: bool,
-        checkpoint: &dyn Weights,
-    ) -> Loaded<(Embeddings, Matrix)> {
-        let shape = [head.outputs(), head.inputs];
-        let table = self.place.tensor(checkpoint.f32(name, &shape)?, &shape).map_err(on_tensor(name))?;
-        // A tied table is the head; it is stored once.
-        let shared = tied && !self.place.quantizes();
-        let head = if shared { Matrix::of(table.clone()) } else { self.matrix(head, checkpoint)? };
-        Ok((Embeddings { table, shared }, head))
-    }
-
-    fn matrix_bytes(matrix: &Matrix) -> usize {
-        matrix.bytes()
-    }
-
-    fn table_bytes(table: &Embeddings) -> usize {
-        if table.shared { 0 } else { table.table.elem_count() * table.table.dtype().size_in_bytes() }
-    }
-
-    fn slot_bytes(&self, shape: AttentionShape) -> usize {
-        2 * shape.kv_heads * shape.head_dim * self.dtype().size_in_bytes()
-    }
-
-    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> TensorCache {
-        TensorCache::new(layers, shape.kv_heads, shape.head_dim, capacity, self.dtype(), self.device())
-    }
-
-    fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
-        let ids = Tensor::from_slice(ids, ids.len(), self.device())?;
-        Ok(States::Tensor(table.table.index_select(&ids, 0)?.to_dtype(DType::F32)?))
-    }
-
-    fn layout(&self, layout: TowerLayout) -> Result<TensorLayout> {
-        TensorLayout::new(layout, self.dtype(), self.device())
-    }
-
-    fn interpolate(
-        &self,
-        _: &mut TensorWork,
-        table: &Tensor,
-        width: usize,
-        taps: &[Vec<Tap>],
-    ) -> Result<Tensor> {
-        // In f32 for any compute type.
-        let rows = table.reshape(((), width))?.to_dtype(DType::F32)?;
-        Ok(Taps::new(taps, DType::F32, self.device())?.sum(&rows)?.to_dtype(table.dtype())?)
-    }
-
-    fn begin(&self, work: &mut TensorWork, pass: &PassSpec<'_>, cache: &mut TensorCache) -> Result<()> {
-        let PassSpec { rows, layers, shape, cos, sin, mask, probe } = pass;
-        if !cache.device().same_device(self.device()) {
-            crate::bail!("the decoder and the cache are on different devices");
-        }
-        cache.reserve(*rows)?;
-        let before = cache.len();
-        // One transfer: small ones cost as much as large ones.
-        let angles = [&cos[..], sin].concat();
-        let angles = Tensor::from_vec(angles, (2, *rows, shape.head_dim / 2), self.device())?
-            .to_dtype(self.dtype())?;
-        let hidden = mask::hidden(mask, before, *rows, self.dtype(), self.device())?;
-        work.0 = Some(TensorPass {
-            cos: angles.get(0)?,
-            sin: angles.get(1)?,
-            attention: PassAttention::new(*shape, before + rows, **mask == Mask::Causal, hidden)?,
-            probe: probe.map(|probe| ProbeSums::new(probe, *layers)),
-        });
-        Ok(())
-    }
-
-    fn load(&self, _: &mut TensorWork, table: &Embeddings, input: Input<'_>, x: &mut Rows) -> Result<()> {
-        let rows = match input {
-            Input::Ids(ids) => self.rows(&self.embed(table, ids)?)?,
-            Input::States(states) => self.rows(states)?,
-        };
-        x.0 = Some(rows);
-        Ok(())
-    }
-
-    fn patches(
-        &self,
-        _: &mut TensorWork,
-        layout: &TensorLayout,
-        patches: &[f32],
-        part: Part,
-        out: Out<'_, Self>,
-    ) -> Result<()> {
-        let (order, row) = (&layout.layout.order, patches.len() / part.of.max(1));
-        let mut values = Vec::with_capacity(part.rows * row);
-        for r in part.range() {
-            let patch = r / order.len() * order.len() + order[r % order.len()] as usize;
-            values.extend_from_slice(&patches[patch * row..(patch + 1) * row]);
-        }
-        out.rows.0 = Some(self.place.tensor(values, &[part.rows, row])?);
-        Ok(())
     }
 
     fn part(&self, _: &mut TensorWork, rows: &Rows, part: Part, out: Out<'_, Self>) -> Result<()> {
@@ -304,113 +146,6 @@ impl Ops for TensorOps {
 
     fn gated(&self, _: &mut TensorWork, matrix: &Matrix, x: &Rows, out: Out<'_, Self>) -> Result<()> {
         out.rows.0 = Some(matrix.forward_gated(x.get()?)?);
-        Ok(())
-    }
-
-    fn activate(
-        &self,
-        _: &mut TensorWork,
-        activation: Activation,
-        x: &mut Rows,
-        out: Out<'_, Self>,
-    ) -> Result<()> {
-        let x = x.get()?;
-        out.rows.0 = Some(match activation {
-            Activation::QuickGelu => (x * ops::sigmoid(&(x * 1.702)?)?)?,
-            Activation::GeluTanh => x.gelu()?,
-            Activation::GeluErf => x.gelu_erf()?,
-        });
-        Ok(())
-    }
-
-    fn store(
-        &self,
-        work: &mut TensorWork,
-        pass: &PassSpec<'_>,
-        qkv: &mut Rows,
-        norms: Option<HeadNorms<'_, Tensor>>,
-        cache: &mut TensorCache,
-        layer: usize,
-    ) -> Result<()> {
-        let AttentionShape { heads, kv_heads, head_dim } = pass.shape;
-        let TensorPass { cos, sin, .. } = work.pass()?;
-        let split = (pass.rows, heads + 2 * kv_heads, head_dim);
-        let split = qkv.get()?.reshape(split)?.transpose(0, 1)?.contiguous()?;
-        let mut qk = split.narrow(0, 0, heads + kv_heads)?;
-        if let Some(norms) = norms {
-            let normed =
-                |first, count, weight| ops::rms_norm(&qk.narrow(0, first, count)?, weight, norms.eps);
-            qk = Tensor::cat(&[normed(0, heads, norms.queries)?, normed(heads, kv_heads, norms.keys)?], 0)?;
-        }
-        let qk = candle_nn::rotary_emb::rope(&qk.unsqueeze(0)?, cos, sin)?.squeeze(0)?;
-        cache.write(layer, &qk.narrow(0, heads, kv_heads)?, &split.narrow(0, heads + kv_heads, kv_heads)?)?;
-        // Only the queries are needed from here on: `heads × rows × head_dim`.
-        qkv.0 = Some(qk.narrow(0, 0, heads)?);
-        Ok(())
-    }
-
-    fn attend(
-        &self,
-        work: &mut TensorWork,
-        _: &PassSpec<'_>,
-        qkv: &Rows,
-        cache: &TensorCache,
-        layer: usize,
-        out: Out<'_, Self>,
-    ) -> Result<()> {
-        let pass = work.pass()?;
-        let (keys, values) = cache.layer(layer, pass.attention.slots)?;
-        out.rows.0 = Some(pass.attention.run(qkv.get()?, &keys, &values, pass.probe.as_mut())?);
-        Ok(())
-    }
-
-    fn attend_in_grids(
-        &self,
-        _: &mut TensorWork,
-        layout: &TensorLayout,
-        qkv: &Rows,
-        grids: usize,
-        windows: bool,
-        out: &mut Rows,
-    ) -> Result<()> {
-        let TowerLayout { heads, head_dim, .. } = layout.layout;
-        let n = layout.layout.order.len();
-        // [3, grids, heads, n, head_dim]
-        let qkv = qkv.get()?.reshape((grids, n, 3, heads, head_dim))?.permute((2, 0, 3, 1, 4))?;
-        let dtype = qkv.dtype();
-        let part = |i: usize| qkv.i(i)?.contiguous();
-        // The rotation is computed in f32 for any compute type.
-        let rotate = |part: Tensor| match &layout.angles {
-            Some([cos, sin]) => rope(&part.to_dtype(DType::F32)?, cos, sin)?.to_dtype(dtype),
-            None => Ok(part),
-        };
-        let q = (rotate(part(0)?)? * (head_dim as f64).powf(-0.5))?;
-        let (k, v) = (rotate(part(1)?)?, part(2)?);
-        let all = grids * heads;
-        let mut parts = Vec::new();
-        let mut start = 0;
-        for Batch { count, size } in layout.batches(windows) {
-            let windows = |t: &Tensor| {
-                t.narrow(2, start, count * size)?.contiguous()?.reshape((all * count, size, head_dim))
-            };
-            let y = attend(&windows(&q)?, &windows(&k)?, &windows(&v)?)?;
-            parts.push(y.reshape((grids, heads, count * size, head_dim))?);
-            start += count * size;
-        }
-        let y = concatenate(parts, 2)?.transpose(1, 2)?.contiguous()?;
-        out.0 = Some(y.reshape((grids * n, heads * head_dim))?);
-        Ok(())
-    }
-
-    fn mix(
-        &self,
-        _: &mut TensorWork,
-        mixed: &Rows,
-        weights: &TensorLinear,
-        pass: RecurrentPass<'_, Recurrent>,
-        out: Out<'_, Self>,
-    ) -> Result<()> {
-        out.rows.0 = Some(mixing::mix(mixed.get()?, weights, pass)?);
         Ok(())
     }
 
@@ -457,20 +192,6 @@ impl Ops for TensorOps {
         Ok(())
     }
 
-    fn add_positions(
-        &self,
-        _: &mut TensorWork,
-        layout: &TensorLayout,
-        x: &mut Rows,
-        positions: &Tensor,
-    ) -> Result<()> {
-        let (per_grid, (all, width)) = (layout.layout.order.len(), x.get()?.dims2()?);
-        let grids = x.get()?.reshape((all / per_grid.max(1), per_grid, width))?;
-        let positions = positions.reshape(((), width))?;
-        x.0 = Some(grids.broadcast_add(&positions)?.reshape((all, width))?);
-        Ok(())
-    }
-
     fn columns(&self, _: &mut TensorWork, from: &Rows, columns: Range<usize>, x: &mut Rows) -> Result<()> {
         x.0 = Some(from.get()?.narrow(1, columns.start, columns.len())?.contiguous()?);
         Ok(())
@@ -491,49 +212,8 @@ impl Ops for TensorOps {
         Ok(States::Tensor(rows.get()?.to_dtype(DType::F32)?))
     }
 
-    fn finish(
-        &self,
-        work: &mut TensorWork,
-        pass: &PassSpec<'_>,
-        cache: &mut TensorCache,
-    ) -> Result<Option<AttentionStats>> {
-        cache.advance(pass.rows);
-        work.0.take().and_then(|pass| pass.probe).map(ProbeSums::finish).transpose()
-    }
-
-    fn blend(
-        &self,
-        _: &mut TensorWork,
-        layout: &TensorLayout,
-        rows: &Rows,
-        grids: usize,
-        out: &mut Rows,
-    ) -> Result<()> {
-        out.0 = Some(layout.blend(rows.get()?, grids)?.flatten(0, 1)?);
-        Ok(())
-    }
-
-    fn result(
-        &self,
-        _: &mut TensorWork,
-        layout: &TensorLayout,
-        blocks: &[Rows],
-        grids: usize,
-    ) -> Result<States> {
-        let of_block = |block: &Rows| layout.blend(block.get()?, grids);
-        let blocks = blocks.iter().map(of_block).collect::<Result<Vec<_>>>()?;
-        let all = concatenate(blocks, 2)?;
-        Ok(States::Tensor(all.flatten(0, 1)?.to_dtype(DType::F32)?))
-    }
-
     fn project(&self, _: &mut TensorWork, matrix: &Matrix, states: &States) -> Result<States> {
         Ok(States::Tensor(matrix.forward(&self.rows(states)?)?.to_dtype(DType::F32)?))
-    }
-
-    fn logits(&self, _: &mut TensorWork, head: &Matrix, states: &States) -> Result<Logits> {
-        let logits = head.forward(&self.rows(states)?)?.to_dtype(DType::F32)?;
-        self.device().synchronize()?;
-        Ok(Logits::Tensor(logits))
     }
 
     fn beside(&self, a: &States, b: &States) -> Result<States> {

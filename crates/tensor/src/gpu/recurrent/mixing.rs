@@ -92,7 +92,7 @@ impl Mixing {
         self.params = None;
     }
 
-    /// Linear attention of a layer; see [`Ops::mix`](crate::ops::Ops::mix). All layers of a pass have one plan.
+    /// Linear attention of a layer; see [`DecoderOps::mix`](crate::ops::DecoderOps::mix). All layers of a pass have one plan.
     pub(crate) fn mix(
         &mut self,
         stream: &SharedStream,

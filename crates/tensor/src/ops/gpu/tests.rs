@@ -1,7 +1,9 @@
 //! Parts of rows give the bits of all rows.
 
 use super::*;
-use crate::{Importance, gpu::testing::gpu_or_skip, weights::tests::Random};
+use crate::{
+    Importance, gpu::testing::gpu_or_skip, ops::TowerOps as _, tower::Activation, weights::tests::Random,
+};
 
 const ROWS: usize = 70;
 const HIDDEN: usize = 40;

@@ -1,163 +1,156 @@
-//! What vision towers need on a GPU: attention within temporal grids, and parts of rows.
+//! What vision towers do on a GPU.
 
 use std::sync::Arc;
 
+use super::{
+    GpuOps,
+    grids::{GpuLayout, blend},
+    work::GpuWork,
+};
 use crate::{
-    KvType, Result,
-    attention::AttentionShape,
+    Result, WeightType, Weights,
+    fused::FusedMatrix,
     gpu::{
-        self, Buffer, Gpu, GpuError, Matrix, Rows, Stream,
-        attention::{Attention, Visible},
-        cache::Cache,
-        elements::Blend,
-        products::input::{Source, spread},
+        Buffer, Matrix, Rows,
+        elements::{self, Addend},
         rows::filled,
+        states::GpuRows,
     },
-    ops::Part,
-    tower::{Tap, TowerLayout},
+    ops::{Loaded, Out, Part, TowerOps},
+    states::States,
+    tower::{Activation, Tap, TowerLayout},
 };
 
-/// A layout, in the form that the device needs.
-pub struct GpuLayout {
-    pub(super) layout: TowerLayout,
-    /// Cosines and sines of the rows of a grid, `rows × head_dim`.
-    angles: Option<Vec<f32>>,
-    pub(super) blend: Blend,
-}
+/// Bytes of the queries, keys and values of a chunk of patches.
+const PATCHES: usize = 64 << 20;
+/// Patches of a chunk on an adapter that computes on the CPU: cancelling waits for a layer.
+const SOFTWARE_PATCHES: usize = 1024;
+/// Rows of a tower's products, which bound the buffers of feed-forward layers.
+const ROWS: usize = 2048;
+/// Values of a row from which on it counts as four.
+const WIDE: usize = 4096;
 
-impl GpuLayout {
-    pub(super) fn new(gpu: &Gpu, layout: TowerLayout) -> Result<Self> {
-        let half = (layout.head_dim / 2).max(1);
-        let angles = layout.angles.as_ref().map(|angles| {
-            let rows = angles.cos.chunks_exact(half).zip(angles.sin.chunks_exact(half));
-            rows.flat_map(|(cos, sin)| cos.iter().chain(sin).copied()).collect()
-        });
-        Ok(Self { angles, blend: blend(gpu, &layout.taps, layout.sources)?, layout })
+impl TowerOps for GpuOps {
+    type Layout = GpuLayout;
+
+    fn chunk_patches(&self, hidden: usize) -> usize {
+        let most = PATCHES / (4 * 3 * hidden);
+        if self.gpu.is_software() { most.min(SOFTWARE_PATCHES) } else { most }
     }
-}
 
-/// What a tower keeps between layers.
-#[derive(Debug, Default)]
-pub(crate) struct TowerWork {
-    /// One for each layout of a tower, for as many grids as were attended to last.
-    attention: Vec<GridAttention>,
-    /// A part of rows, or rows before they are padded.
-    pub(super) spare: Rows,
-}
+    fn rows_at_once(&self, width: usize) -> usize {
+        if width < WIDE { ROWS } else { ROWS / 4 }
+    }
 
-impl TowerWork {
-    /// Attention among the rows of so many grids of a layout.
-    pub(super) fn attention(
-        &mut self,
-        gpu: &Gpu,
-        stream: &mut Stream,
+    fn for_ends(&self) -> Self {
+        match self.dtype {
+            WeightType::Q8_0 => Self { dtype: WeightType::Bf16, ..self.clone() },
+            _ => self.clone(),
+        }
+    }
+
+    fn tower_matrix(&self, list: &FusedMatrix, pad: bool, checkpoint: &dyn Weights) -> Loaded<Arc<Matrix>> {
+        Matrix::load_padded(&self.gpu, list, pad, checkpoint, self.dtype).map(Arc::new)
+    }
+
+    fn layout(&self, layout: TowerLayout) -> Result<GpuLayout> {
+        GpuLayout::new(&self.gpu, layout)
+    }
+
+    fn interpolate(
+        &self,
+        work: &mut GpuWork,
+        table: &Buffer,
+        width: usize,
+        taps: &[Vec<Tap>],
+    ) -> Result<Buffer> {
+        let sources = table.bytes() as usize / 4 / width.max(1);
+        let blend = blend(&self.gpu, taps, sources)?;
+        let (table, mut out) = (Rows::of(table.clone(), sources, width), Rows::default());
+        blend.apply(&mut work.stream(&self.gpu).lock(), &[&table], &mut out)?;
+        Ok(filled(&out)?.clone())
+    }
+
+    fn patches(
+        &self,
+        work: &mut GpuWork,
         layout: &GpuLayout,
+        patches: &[f32],
+        part: Part,
+        Out { rows: out, next }: Out<'_, Self>,
+    ) -> Result<()> {
+        let (order, row) = (&layout.layout.order, patches.len() / part.of.max(1));
+        let width = next.map_or(row, |next| next.inputs());
+        let mut values = Vec::with_capacity(part.rows * width);
+        for r in part.range() {
+            let patch = r / order.len() * order.len() + order[r % order.len()] as usize;
+            values.extend_from_slice(&patches[patch * row..(patch + 1) * row]);
+            values.resize(values.len() + width - row, 0.0);
+        }
+        let to = out.reserve(&self.gpu, part.rows, width)?;
+        Ok(work.stream(&self.gpu).lock().write(to, 0, bytemuck::cast_slice(&values))?)
+    }
+
+    fn activate(
+        &self,
+        work: &mut GpuWork,
+        activation: Activation,
+        x: &mut Rows,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        std::mem::swap(x, out.rows);
+        Ok(elements::activate(&mut work.stream(&self.gpu).lock(), activation, out.rows)?)
+    }
+
+    fn attend_in_grids(
+        &self,
+        work: &mut GpuWork,
+        layout: &GpuLayout,
+        qkv: &Rows,
         grids: usize,
-    ) -> gpu::Result<&mut GridAttention> {
-        let rows = layout.layout.order.len();
-        self.attention.retain(|attention| attention.grids == grids);
-        let at = match self.attention.iter().position(|attention| attention.rows == rows) {
-            Some(at) => at,
-            None => {
-                self.attention.push(GridAttention::new(gpu, stream, layout, grids)?);
-                self.attention.len() - 1
-            }
-        };
-        Ok(&mut self.attention[at])
+        windows: bool,
+        out: &mut Rows,
+    ) -> Result<()> {
+        let stream = work.stream(&self.gpu);
+        let stream = &mut stream.lock();
+        let attention = work.tower.attention(&self.gpu, stream, layout, grids)?;
+        let of = if windows { &mut attention.windows } else { &mut attention.whole };
+        of.store(stream, qkv, attention.angles.as_ref(), &attention.cache, 0)?;
+        Ok(of.attend(stream, qkv, &attention.cache, 0, out, None)?)
     }
-}
 
-#[derive(Debug)]
-pub(super) struct GridAttention {
-    grids: usize,
-    /// Rows of a grid.
-    rows: usize,
-    /// Among the rows of a grid, and of a window.
-    pub(super) whole: Attention,
-    pub(super) windows: Attention,
-    pub(super) cache: Cache,
-    /// `rows × head_dim`.
-    pub(super) angles: Option<Buffer>,
-}
-
-impl GridAttention {
-    pub(super) fn new(gpu: &Gpu, stream: &mut Stream, layout: &GpuLayout, grids: usize) -> gpu::Result<Self> {
-        let GpuLayout { layout, angles, .. } = layout;
-        let (heads, head_dim, per_grid) = (layout.heads, layout.head_dim, layout.order.len());
-        let shape = AttentionShape { heads, kv_heads: heads, head_dim };
-        let attention = || Attention::new(gpu, shape, KvType::F32);
-        let (mut whole, mut windows) = (attention()?, attention()?);
-        whole.begin(stream, Visible::windows(std::iter::repeat_n(per_grid, grids)))?;
-        let lengths = || layout.windows.iter().map(ExactSizeIterator::len);
-        windows.begin(stream, Visible::windows((0..grids).flat_map(|_| lengths())))?;
-        let mut cache = Cache::new(gpu, 1, heads, head_dim, 0, KvType::F32);
-        cache.prepare(stream, grids * per_grid)?;
-        let angles = angles.as_ref().map(|angles| {
-            let buffer = gpu.buffer((grids * angles.len()) as u64 * 4)?;
-            for grid in 0..grids {
-                let at = (grid * angles.len()) as u64 * 4;
-                stream.write(&buffer, at, bytemuck::cast_slice(angles))?;
-            }
-            Ok::<_, GpuError>(buffer)
-        });
-        Ok(Self { grids, rows: per_grid, whole, windows, cache, angles: angles.transpose()? })
+    fn add_positions(
+        &self,
+        work: &mut GpuWork,
+        layout: &GpuLayout,
+        x: &mut Rows,
+        positions: &Buffer,
+    ) -> Result<()> {
+        let addend = Addend::Repeated(positions, layout.layout.order.len());
+        Ok(elements::add(&mut work.stream(&self.gpu).lock(), x, addend)?)
     }
-}
 
-/// Copy the rows of a part to the beginning of `out`.
-pub(super) fn copy_part(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
-    let row = rows.width() as u64 * 4;
-    let to = out.reserve(&stream.gpu().clone(), part.rows, rows.width())?;
-    stream.copy(filled(rows)?, part.start as u64 * row, to, 0, part.rows as u64 * row)
-}
-
-pub(super) fn copy_back(stream: &mut Stream, rows: &Rows, part: Part, out: &mut Rows) -> gpu::Result<()> {
-    let row = rows.width() as u64 * 4;
-    let to = out.reserve(&stream.gpu().clone(), part.of, rows.width())?;
-    stream.copy(filled(rows)?, 0, to, part.start as u64 * row, part.rows as u64 * row)
-}
-
-/// Call `f` with the rows of a part, and write them back if `changed`.
-pub(super) fn with_part(
-    stream: &mut Stream,
-    x: &mut Rows,
-    part: Part,
-    spare: &mut Rows,
-    changed: bool,
-    f: impl FnOnce(&mut Stream, &mut Rows) -> gpu::Result<()>,
-) -> gpu::Result<()> {
-    if part.rows == part.of {
-        return f(stream, x);
+    fn blend(
+        &self,
+        work: &mut GpuWork,
+        layout: &GpuLayout,
+        rows: &Rows,
+        _: usize,
+        out: &mut Rows,
+    ) -> Result<()> {
+        Ok(layout.blend.apply(&mut work.stream(&self.gpu).lock(), &[rows], out)?)
     }
-    copy_part(stream, x, part, spare)?;
-    f(stream, spare)?;
-    if changed { copy_back(stream, spare, part, x) } else { Ok(()) }
-}
 
-/// Pad rows to the width that a matrix takes.
-pub(super) fn fit(
-    stream: &mut Stream,
-    rows: &mut Rows,
-    next: Option<&Arc<Matrix>>,
-    spare: &mut Rows,
-) -> gpu::Result<()> {
-    let (count, width) = (rows.rows(), rows.width());
-    let Some(next) = next.filter(|next| next.inputs() != width) else { return Ok(()) };
-    let to = spare.reserve(&stream.gpu().clone(), count, next.inputs())?;
-    let source = Source { x: filled(rows)?, row: 0, rows: count, width, gated: false };
-    spread(stream, source, to, next.inputs())?;
-    std::mem::swap(rows, spare);
-    Ok(())
-}
+    fn result(&self, work: &mut GpuWork, layout: &GpuLayout, blocks: &[Rows], _: usize) -> Result<States> {
+        let stream = work.stream(&self.gpu);
+        let mut out = Rows::default();
+        let blocks: Vec<&Rows> = blocks.iter().collect();
+        layout.blend.apply(&mut stream.lock(), &blocks, &mut out)?;
+        let buffer = filled(&out)?.clone();
+        Ok(States::Gpu(GpuRows::new(&stream, buffer, out.rows(), out.width())))
+    }
 
-/// Sums of up to four rows each, of tables that have `sources` rows.
-pub(super) fn blend(gpu: &Gpu, lists: &[Vec<Tap>], sources: usize) -> Result<Blend> {
-    if lists.len() > 4 {
-        crate::bail!("{} rows are to be put together, at most four can be", lists.len());
+    fn catch_up(&self, work: &mut GpuWork) -> Result<()> {
+        Ok(work.stream(&self.gpu).lock().wait()?)
     }
-    let mut taps = vec![[(0, 0.0); 4]; lists.first().map_or(0, Vec::len)];
-    for (nth, list) in lists.iter().enumerate() {
-        taps.iter_mut().zip(list).for_each(|(taps, tap)| taps[nth] = (tap.row, tap.weight));
-    }
-    Ok(Blend::new(gpu, &taps, sources)?)
 }

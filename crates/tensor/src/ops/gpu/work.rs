@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::tower::TowerWork;
+use super::grids::TowerWork;
 use crate::gpu::{
     Buffer, Gpu, GpuError, Result, Rows, Scratch,
     attention::{Attention, gaze::Gaze},

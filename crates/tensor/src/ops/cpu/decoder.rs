@@ -1,0 +1,247 @@
+//! What decoders do on the CPU.
+
+use candle_core::{Device, Tensor};
+
+use super::{CpuOps, CpuWork, loading, product};
+use crate::{
+    LinearAttention, LinearWeights, Result, Weights,
+    attention::{AttentionShape, AttentionStats},
+    cpu::{
+        attention,
+        cache::Cache,
+        experts,
+        forms::Forms,
+        kernels,
+        linear::Linear,
+        recurrent::{self, CpuLinear},
+        rows::Rows,
+        states::CpuRecurrent,
+        table::Table,
+        thread_pool::{DisjointSliceMut, ThreadPool},
+    },
+    experts::Experts,
+    fused::FusedMatrix,
+    logits::Logits,
+    ops::{DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _},
+    recurrent::RecurrentPass,
+    states::{States, with_slice},
+};
+
+/// Values of all queries and keys below which one thread is faster than several.
+const ROTATED_ALONE: usize = 1 << 15;
+/// Rows of a prefill pass.
+const CHUNK: usize = 128;
+
+pub struct Embeddings {
+    table: Table,
+    /// The head is in the same memory.
+    shared: bool,
+}
+
+impl HeldWeights for Embeddings {
+    fn bytes(&self) -> usize {
+        if self.shared { 0 } else { self.table.bytes() }
+    }
+}
+
+fn look_up(table: &Embeddings, ids: &[u32], rows: &mut Vec<f32>) -> Result<()> {
+    for &id in ids {
+        if !table.table.row(id, rows) {
+            crate::bail!("token id {id} is outside of the embedding table");
+        }
+    }
+    Ok(())
+}
+
+/// Width of the queries, and of the keys or values, of a row.
+fn widths(shape: AttentionShape) -> (usize, usize) {
+    let AttentionShape { heads, kv_heads, head_dim } = shape;
+    (heads * head_dim, kv_heads * head_dim)
+}
+
+impl DecoderOps for CpuOps {
+    type Table = Embeddings;
+    type Linear = CpuLinear;
+    type Recurrent = CpuRecurrent;
+    type Cache = Cache;
+
+    fn is_batch_invariant(&self) -> bool {
+        true
+    }
+
+    fn chunk(&self) -> usize {
+        CHUNK
+    }
+
+    fn linear(&self, _: &str, weights: LinearWeights) -> Loaded<CpuLinear> {
+        Ok(CpuLinear::new(weights))
+    }
+
+    fn recurrent(&self, layers: usize, shape: LinearAttention) -> CpuRecurrent {
+        CpuRecurrent::new(layers, shape)
+    }
+
+    fn embeddings(
+        &self,
+        name: &str,
+        head: &FusedMatrix,
+        tied: bool,
+        checkpoint: &dyn Weights,
+    ) -> Loaded<(Embeddings, Linear)> {
+        let (vocab, width) = (head.outputs(), head.inputs);
+        let head = self.matrix(head, checkpoint)?;
+        // Last, as few of its rows are read: kept weights are read ahead up to it.
+        let table = Table::new(loading::table(name, [vocab, width], checkpoint)?, width);
+        Ok((Embeddings { table, shared: tied && checkpoint.keeps_types() }, head))
+    }
+
+    fn slot_bytes(&self, shape: AttentionShape) -> usize {
+        2 * shape.kv_heads * self.kv_type.head_bytes(shape.head_dim)
+    }
+
+    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> Cache {
+        Cache::new(layers, shape.kv_heads, shape.head_dim, capacity, self.kv_type)
+    }
+
+    fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
+        let mut rows = Vec::with_capacity(ids.len() * table.table.width());
+        look_up(table, ids, &mut rows)?;
+        States::new(rows, table.table.width())
+    }
+
+    fn begin(&self, work: &mut CpuWork, pass: &PassSpec<'_>, cache: &mut Cache) -> Result<()> {
+        cache.reserve(pass.rows);
+        work.stats = pass.probe.map(|_| AttentionStats::default());
+        Ok(())
+    }
+
+    fn load(&self, _: &mut CpuWork, table: &Embeddings, input: Input<'_>, x: &mut Rows) -> Result<()> {
+        x.rows = input.rows();
+        x.values.clear();
+        match input {
+            Input::Ids(ids) => look_up(table, ids, &mut x.values),
+            Input::States(states) => with_slice(states, |values| x.values.extend_from_slice(values)),
+        }
+    }
+
+    fn experts(&self, layer: Experts<FusedMatrix>, checkpoint: &dyn Weights) -> Loaded<Experts<Linear>> {
+        layer.try_map(|matrix| self.matrix(matrix, checkpoint))
+    }
+
+    fn mix_experts(
+        &self,
+        work: &mut CpuWork,
+        layer: &Experts<Linear>,
+        x: &Rows,
+        out: &mut Rows,
+    ) -> Result<Option<usize>> {
+        experts::mix(layer, x, &mut work.experts, out).map(Some)
+    }
+
+    fn store(
+        &self,
+        _: &mut CpuWork,
+        pass: &PassSpec<'_>,
+        qkv: &mut Rows,
+        norms: Option<HeadNorms<'_, Vec<f32>>>,
+        cache: &mut Cache,
+        layer: usize,
+    ) -> Result<()> {
+        let ((q, kv), d, rows) = (widths(pass.shape), pass.shape.head_dim, pass.rows);
+        let (half, fused) = (d / 2, q + 2 * kv);
+        let values = DisjointSliceMut::new(&mut qkv.values);
+        let unit = |r: usize| {
+            let (cos, sin) = (&pass.cos[r * half..][..half], &pass.sin[r * half..][..half]);
+            // SAFETY: each row belongs to one unit.
+            let row = unsafe { values.slice(r * fused, q + kv) };
+            for (at, head) in row.chunks_exact_mut(d).enumerate() {
+                if let Some(norms) = norms {
+                    let weight = if at * d < q { norms.queries } else { norms.keys };
+                    kernels::rms_norm_in_place(head, weight, norms.eps);
+                }
+                kernels::rotate(head, cos, sin);
+            }
+        };
+        if rows * (q + kv) < ROTATED_ALONE {
+            (0..rows).for_each(unit);
+        } else {
+            ThreadPool::global().run(rows, &unit);
+        }
+        cache.write(layer, rows, |r| {
+            let row = &qkv.values[r * fused..(r + 1) * fused];
+            (&row[q..q + kv], &row[q + kv..])
+        });
+        Ok(())
+    }
+
+    fn attend(
+        &self,
+        work: &mut CpuWork,
+        pass: &PassSpec<'_>,
+        qkv: &Rows,
+        cache: &Cache,
+        layer: usize,
+        Out { rows: out, next }: Out<'_, Self>,
+    ) -> Result<()> {
+        let ((q, _), rows, shape) = (widths(pass.shape), pass.rows, pass.shape);
+        // Rows without keys and values attend to what is in the cache.
+        let stride = qkv.width();
+        let forms = next.map_or_else(Forms::default, Linear::forms);
+        let in_place = forms.any() && shape.head_dim.is_multiple_of(forms.block());
+        out.reserve(rows, q);
+        let quantized = in_place.then(|| out.quantized.resize(forms, rows, q));
+        attention::attend(
+            cache,
+            layer,
+            shape,
+            rows,
+            pass.mask,
+            &|r| &qkv.values[r * stride..r * stride + q],
+            &mut out.values,
+            quantized,
+            pass.probe.map(|probe| (probe, &mut work.probed)),
+        );
+        if let (Some(stats), Some(probe)) = (&mut work.stats, pass.probe) {
+            work.probed.add_to(stats, probe, shape, pass.layers);
+        }
+        match quantized {
+            Some(quantized) => quantized.finish(&out.values, rows),
+            None => out.quantize(next),
+        }
+        Ok(())
+    }
+
+    fn mix(
+        &self,
+        _: &mut CpuWork,
+        mixed: &Rows,
+        weights: &CpuLinear,
+        pass: RecurrentPass<'_, CpuRecurrent>,
+        Out { rows: out, next }: Out<'_, Self>,
+    ) -> Result<()> {
+        let (rows, values) = (mixed.rows, pass.states.values());
+        let forms = next.map_or_else(Forms::default, Linear::forms);
+        out.reserve(rows, values);
+        let quantized = forms.any().then(|| out.quantized.resize(forms, rows, values));
+        recurrent::mix((&mixed.values, rows), weights, pass, &mut out.values, quantized)?;
+        if let Some(quantized) = quantized {
+            quantized.finish(&out.values, rows);
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &self,
+        work: &mut CpuWork,
+        pass: &PassSpec<'_>,
+        cache: &mut Cache,
+    ) -> Result<Option<AttentionStats>> {
+        cache.advance(pass.rows);
+        Ok(work.stats.take())
+    }
+
+    fn logits(&self, work: &mut CpuWork, head: &Linear, states: &States) -> Result<Logits> {
+        let shape = (states.rows(), head.outputs());
+        Ok(Logits::Tensor(Tensor::from_vec(product(work, head, states)?, shape, &Device::Cpu)?))
+    }
+}
