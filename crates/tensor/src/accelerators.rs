@@ -124,12 +124,10 @@ mod with_cuda {
             WeightType::Auto if major < BF16_SINCE => WeightType::F16,
             dtype => dtype,
         };
-        let mut opened = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
-        if opened.quantizes() {
-            // candle's CUDA kernels for blocks take rows in half precision too.
-            opened.float = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
-        }
-        Ok(opened)
+        let opened = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
+        // candle's CUDA kernels for blocks take rows in half precision too.
+        let half = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
+        Ok(if opened.quantizes() { opened.with_compute_type(half) } else { opened })
     }
 
     pub fn list() -> Vec<Accelerator> {

@@ -21,12 +21,32 @@ pub enum DeviceChoice {
     CpuTensors,
 }
 
+/// What computes.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    /// The CPU, in this crate's kernels.
+    Cpu,
+    /// A GPU through wgpu, in this crate's kernels.
+    Gpu(Gpu),
+    /// CUDA or Metal, or for developers the CPU, in candle's tensors.
+    Candle(Device),
+}
+
+impl Backend {
+    /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
+    pub fn is_batch_invariant(&self) -> bool {
+        match self {
+            Self::Cpu => true,
+            Self::Gpu(gpu) => gpu.is_batch_invariant(),
+            Self::Candle(_) => false,
+        }
+    }
+}
+
 /// An opened device, and the weight type of language models on it.
 #[derive(Clone, Debug)]
 pub struct ComputeDevice {
-    device: Device,
-    gpu: Option<Gpu>,
-    batch_invariant: bool,
+    backend: Backend,
     name: String,
     dtype: WeightType,
     kv_type: KvType,
@@ -39,22 +59,33 @@ pub struct ComputeDevice {
 impl ComputeDevice {
     /// The CPU, with any weights.
     pub fn cpu(dtype: WeightType) -> Self {
-        let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
-        Self {
-            device: Device::Cpu,
-            gpu: None,
-            batch_invariant: true,
-            name: "cpu".into(),
-            dtype,
-            kv_type: KvType::Auto,
-            float: DType::F32,
-            tower: dtype.tower(WeightType::Auto),
-        }
+        Self::kernels(Backend::Cpu, "cpu".into(), dtype)
     }
 
     /// A GPU through wgpu, with any weights: its kernels are batch-invariant, as the CPU's are.
     pub fn gpu_device(gpu: Gpu, dtype: WeightType) -> Self {
-        Self { name: gpu.adapter().label(), gpu: Some(gpu), ..Self::cpu(dtype) }
+        let name = gpu.adapter().label();
+        Self::kernels(Backend::Gpu(gpu), name, dtype)
+    }
+
+    /// A device with kernels of this crate.
+    fn kernels(backend: Backend, name: String, dtype: WeightType) -> Self {
+        let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
+        let tower = dtype.tower(WeightType::Auto);
+        Self { backend, name, dtype, kv_type: KvType::Auto, float: DType::F32, tower }
+    }
+
+    /// A candle device. Weights are bf16 by default; quantized weights are computed in f32.
+    pub fn tensors(device: Device, name: &str, dtype: WeightType) -> Self {
+        let dtype = if dtype == WeightType::Auto { WeightType::Bf16 } else { dtype };
+        Self {
+            backend: Backend::Candle(device),
+            name: name.into(),
+            dtype,
+            kv_type: KvType::Auto,
+            float: float(dtype),
+            tower: dtype.tower(WeightType::Auto),
+        }
     }
 
     /// The same device with vision towers in another type. On an accelerator a tower has the compute type.
@@ -67,41 +98,26 @@ impl ComputeDevice {
         self.tower
     }
 
-    /// A candle device. Weights are bf16 by default; quantized weights are computed in f32.
-    pub fn tensors(device: Device, name: &str, dtype: WeightType) -> Self {
-        let dtype = if dtype == WeightType::Auto { WeightType::Bf16 } else { dtype };
-        let float = match dtype {
-            WeightType::F16 => DType::F16,
-            WeightType::Bf16 => DType::BF16,
-            _ => DType::F32,
-        };
-        let tower = dtype.tower(WeightType::Auto);
-        Self {
-            device,
-            gpu: None,
-            batch_invariant: false,
-            name: name.into(),
-            dtype,
-            kv_type: KvType::Auto,
-            float,
-            tower,
-        }
-    }
-
     /// The same device with another weight type of language models; not `Auto`.
     pub fn with_dtype(&self, dtype: WeightType) -> Self {
         // The float type of tensors goes with their weights.
-        let float = match self.batch_invariant {
-            true => self.float,
-            false => Self::tensors(self.device.clone(), &self.name, dtype).float,
+        let float = match self.backend {
+            Backend::Candle(_) => float(dtype),
+            Backend::Cpu | Backend::Gpu(_) => self.float,
         };
         Self { dtype, float, ..self.clone() }
+    }
+
+    /// The same device with this float type between matrices.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn with_compute_type(self, float: DType) -> Self {
+        Self { float, ..self }
     }
 
     /// The same device with this type of keys and values. Fails if it is an accelerator, whose keys and values have its compute
     /// type (class usage).
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
-        if kv_type != KvType::Auto && !self.batch_invariant {
+        if kv_type != KvType::Auto && matches!(self.backend, Backend::Candle(_)) {
             let (name, float) = (&self.name, self.float.as_str());
             return Err(usage(
                 &format!(
@@ -114,14 +130,25 @@ impl ComputeDevice {
         Ok(Self { kv_type, ..self })
     }
 
+    /// What computes.
+    pub fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
     /// The GPU, if it is one through wgpu.
     pub fn gpu(&self) -> Option<&Gpu> {
-        self.gpu.as_ref()
+        match &self.backend {
+            Backend::Gpu(gpu) => Some(gpu),
+            Backend::Cpu | Backend::Candle(_) => None,
+        }
     }
 
     /// The candle device; the CPU's for a GPU through wgpu.
     pub fn device(&self) -> &Device {
-        &self.device
+        match &self.backend {
+            Backend::Candle(device) => device,
+            Backend::Cpu | Backend::Gpu(_) => &Device::Cpu,
+        }
     }
 
     /// The name in messages.
@@ -129,14 +156,14 @@ impl ComputeDevice {
         &self.name
     }
 
-    /// True if a row's result does not depend on the number of rows in a pass: lossless methods are bit-exact.
+    /// See [`Backend::is_batch_invariant`].
     pub fn is_batch_invariant(&self) -> bool {
-        self.batch_invariant && self.gpu.as_ref().is_none_or(Gpu::is_batch_invariant)
+        self.backend.is_batch_invariant()
     }
 
     /// True if mixtures of experts are computed: on the CPU and on GPUs through wgpu.
     pub fn computes_experts(&self) -> bool {
-        self.batch_invariant
+        !matches!(self.backend, Backend::Candle(_))
     }
 
     /// The weight type of the language model; never `Auto`.
@@ -161,13 +188,22 @@ impl ComputeDevice {
 
     /// Wait until all queued operations are done.
     pub fn synchronize(&self) -> crate::Result<()> {
-        Ok(self.device.synchronize()?)
+        Ok(self.device().synchronize()?)
     }
 
     /// Values as a tensor on the device, in its compute type.
     pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> crate::Result<Tensor> {
         // Rounded on the CPU: half as much to transfer.
-        Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(&self.device)?)
+        Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(self.device())?)
+    }
+}
+
+/// The float type of tensors beside weights of a type.
+fn float(dtype: WeightType) -> DType {
+    match dtype {
+        WeightType::F16 => DType::F16,
+        WeightType::Bf16 => DType::BF16,
+        _ => DType::F32,
     }
 }
 

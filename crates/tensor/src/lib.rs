@@ -70,7 +70,7 @@ pub mod weights;
 pub use self::{
     accelerators::{Accelerator, accelerators},
     cpu::table::Table as HostTable,
-    device::{ComputeDevice, DeviceChoice},
+    device::{Backend, ComputeDevice, DeviceChoice},
     error::{CheckpointError, Error, Result, gpu::GpuError},
     gpu::Gpu,
     kv::KvType,

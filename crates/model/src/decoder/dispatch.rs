@@ -14,7 +14,7 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, ComputeDevice, Result,
+    Backend, CheckpointError, ComputeDevice, Result,
     fused::FusedMatrix,
     ops::{CpuOps, DecoderOps, GpuOps, HeldWeights as _, Loaded, RowOps, TensorOps},
     store::check_maps,
@@ -113,20 +113,24 @@ impl Decoder {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Loaded<Self> {
         let kv_type = config.kv_type(device.kv_type(), device.dtype());
-        if let Some(gpu) = device.gpu() {
-            let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-            let decoder = OnDevice::load(ops, checkpoint, config, progress)?;
-            let chosen = decoder.choose_kernels(checkpoint.weight_cache());
-            let alike = chosen.and_then(|()| decoder.computes_rows_alike());
-            if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
-                gpu.doubt();
+        match device.backend() {
+            Backend::Cpu => {
+                let ops = CpuOps::new(device.dtype(), kv_type);
+                OnDevice::load(ops, checkpoint, config, progress).map(Self::new)
             }
-            Ok(Self::new(decoder))
-        } else if device.is_batch_invariant() {
-            let ops = CpuOps::new(device.dtype(), kv_type);
-            OnDevice::load(ops, checkpoint, config, progress).map(Self::new)
-        } else {
-            OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Self::new)
+            Backend::Gpu(gpu) => {
+                let ops = GpuOps::new(gpu, device.dtype(), kv_type);
+                let decoder = OnDevice::load(ops, checkpoint, config, progress)?;
+                let chosen = decoder.choose_kernels(checkpoint.weight_cache());
+                let alike = chosen.and_then(|()| decoder.computes_rows_alike());
+                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
+                    gpu.doubt();
+                }
+                Ok(Self::new(decoder))
+            }
+            Backend::Candle(_) => {
+                OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Self::new)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use super::{EncodeProgress, Output, TowerConfig, VisionError, on_device::OnDevic
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    ComputeDevice, KvType,
+    Backend, ComputeDevice, KvType,
     gpu::attention,
     ops::{CpuOps, GpuOps, Loaded, TensorOps},
     states::States,
@@ -35,16 +35,19 @@ impl Tower {
     ) -> Result<Self, VisionError> {
         // A tower keeps no keys and values.
         let kept = KvType::F32;
-        let on_gpu = device.gpu().filter(|_| attention::computes(config.head_dim()));
-        let tower: Loaded<Box<dyn DeviceTower>> = if let Some(gpu) = on_gpu {
-            let ops = GpuOps::new(gpu, device.tower(), kept);
-            OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
-        } else if device.is_batch_invariant() {
-            let ops = CpuOps::new(device.tower(), kept);
-            OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
-        } else {
-            let ops = TensorOps::new(device);
-            OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
+        let tower: Loaded<Box<dyn DeviceTower>> = match device.backend() {
+            Backend::Gpu(gpu) if attention::computes(config.head_dim()) => {
+                let ops = GpuOps::new(gpu, device.tower(), kept);
+                OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
+            }
+            Backend::Cpu | Backend::Gpu(_) => {
+                let ops = CpuOps::new(device.tower(), kept);
+                OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
+            }
+            Backend::Candle(_) => {
+                let ops = TensorOps::new(device);
+                OnDevice::load(ops, checkpoint, config).map(|tower| Box::new(tower) as _)
+            }
         };
         tower.map(Self).map_err(VisionError::Weights)
     }
