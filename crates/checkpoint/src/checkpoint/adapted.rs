@@ -1,6 +1,6 @@
 //! Changes to the values of files before they are used: a LoRA adapter is added, and MLX's layout is undone.
 
-use super::{quantized::combined, *};
+use super::{read::combined, *};
 use crate::adapter::Pair;
 
 const CHANNELS: usize = 3;

@@ -1,6 +1,6 @@
 //! Reading quantized matrices: their scales at once, their codes some rows at a time.
 
-use super::read::{Buffers, TakeBytes, in_parallel, rows_per_unit};
+use super::read::{Buffers, TakeBytes, combined, in_parallel, rows_per_unit};
 use super::*;
 use crate::quantized::{Part, QuantizedMatrix, unpack::Unpack};
 use specreel_tensor::weights::TakeRows;
@@ -103,11 +103,6 @@ impl Checkpoint {
     fn part_chunks(&self, part: &Part, chunk: usize, take: TakeBytes<'_>) -> Result<u64, CheckpointError> {
         self.chunks(&self.shards[part.shard], &part.info, chunk, take)
     }
-}
-
-pub(super) fn combined(hashes: &[u64]) -> u64 {
-    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-    twox_hash::XxHash3_64::oneshot(&bytes)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use twox_hash::XxHash3_64;
 
 use specreel_tensor::weights::TakeRows;
 
-use super::{quantized::combined, *};
+use super::*;
 use specreel_tensor::cpu::{kernels::HalfKind, thread_pool::ThreadPool};
 
 /// Values of a unit: few enough for a processor's own cache.
@@ -73,6 +73,12 @@ pub(super) fn each_unit(values: &[f32], row: usize, take: TakeRows<'_>) -> Resul
         let unit = index * row * rows..((index + 1) * row * rows).min(values.len());
         take(index * rows, &values[unit])
     })
+}
+
+/// One hash of several.
+pub(super) fn combined(hashes: &[u64]) -> u64 {
+    let bytes: Vec<u8> = hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+    XxHash3_64::oneshot(&bytes)
 }
 
 pub(super) fn half_kind(dtype: Dtype) -> Option<HalfKind> {

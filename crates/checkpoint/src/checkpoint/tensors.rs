@@ -1,8 +1,7 @@
 //! A checkpoint as the source of weights for a device: tensors are read chunk by chunk, so that none is in memory twice.
 
 use super::{
-    quantized::combined,
-    read::{each_unit, half_kind},
+    read::{combined, each_unit, half_kind},
     *,
 };
 use crate::gguf::{Layout, Stored};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, TowerSizes, rows},
+    family::{Architecture, TowerSizes, rows},
     names::{self, Named, Pair},
     qwen3_5::QWEN3_5,
 };

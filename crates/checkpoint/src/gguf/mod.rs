@@ -3,9 +3,10 @@
 //!
 //! Files are mapped, and blocks are used as they are. Metadata is untrusted: every count, length, type and offset is checked
 //! before it is used. The values of a directory's JSON files are derived from the metadata; the rest are constants
-//! of the published families (see [`architecture`]).
+//! of the published families (see `family`).
 
 pub mod architecture;
+mod family;
 mod file;
 pub mod file_names;
 mod header;
@@ -13,6 +14,7 @@ mod metadata;
 mod minicpmv4_6;
 mod model;
 mod names;
+mod origin;
 mod parts;
 mod published;
 mod qwen2_vl;

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::{
     GgufFile, Metadata, Vocabulary,
-    architecture::{self, Architecture, SUPPORTED},
+    architecture::{self, SUPPORTED},
+    family::{self, Architecture},
     file::as_one,
     file_names,
     header::DAMAGED,
@@ -107,7 +108,7 @@ impl GgufModel {
     /// What `config.json` has in a directory.
     pub fn config(&self) -> Result<Value, CheckpointError> {
         let in_text = |problem| refuse(self.text.path(), problem, DAMAGED);
-        let mut config = architecture::text_config(&self.text).map_err(in_text)?;
+        let mut config = family::text_config(&self.text).map_err(in_text)?;
         (self.row.text_config)(&self.text, &mut config).map_err(in_text)?;
         config["model_type"] = self.row.model_type.into();
         let other = |problem| refuse(self.text.path(), problem, OTHER_MODEL);
@@ -195,7 +196,7 @@ fn open_tower(path: &Path) -> Result<(GgufFile, String), CheckpointError> {
     let tower = GgufFile::open(path)?;
     let damaged = |problem| refuse(path, problem, DAMAGED);
     let (name, projector) = (
-        architecture::name_of(&tower).map_err(damaged)?.to_owned(),
+        family::name_of(&tower).map_err(damaged)?.to_owned(),
         architecture::projector_of(&tower).map_err(damaged)?.to_owned(),
     );
     if name != architecture::TOWER {

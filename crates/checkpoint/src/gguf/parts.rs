@@ -11,7 +11,7 @@ use std::{
 use super::{
     Metadata, file_names,
     header::{DAMAGED, Header},
-    published,
+    origin,
 };
 use specreel_tensor::CheckpointError;
 
@@ -118,7 +118,7 @@ fn absent(path: &Path, count: usize, missing: &[(usize, &PathBuf)]) -> Option<Ch
     let (absent, names) = (missing.len(), names.join(", "));
     let are = if absent == 1 { "is" } else { "are" };
     let problem = format!("{absent} of the {count} parts of this model {are} missing: {names}");
-    let hint = match published::pull(path) {
+    let hint = match origin::pull(path) {
         Some(pull) => format!("download the rest with: {pull}"),
         None => "put all parts into one directory, under their published names".to_owned(),
     };
@@ -126,7 +126,7 @@ fn absent(path: &Path, count: usize, missing: &[(usize, &PathBuf)]) -> Option<Ch
 }
 
 fn other_parts(path: &Path) -> String {
-    match published::pull(path) {
+    match origin::pull(path) {
         Some(pull) => format!("remove the parts, and download all of them again with: {pull}"),
         None => {
             "download all parts of one model again into one directory, under their published names".to_owned()

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use super::{
     Metadata, file_names,
     header::{Header, Listed},
+    origin::repository_of,
     parts, tensor_type,
 };
 use specreel_tensor::{CheckpointError, TensorType};
@@ -111,20 +112,6 @@ fn beside(path: &Path, name: &str, own: Option<&str>) -> Option<String> {
             problems.is_empty() && headers.iter().flat_map(|header| &header.tensors).all(|t| t.kind.is_ok())
         }
     })
-}
-
-/// `OWNER/NAME` of a file in the cache of the Hugging Face tools.
-pub(super) fn repository_of(path: &Path) -> Option<String> {
-    let snapshots = path.ancestors().find(|folder| folder.ends_with("snapshots"))?;
-    let folder = snapshots.parent()?.file_name()?.to_str()?;
-    let (owner, name) = folder.strip_prefix("models--")?.split_once("--")?;
-    Some(format!("{owner}/{name}"))
-}
-
-/// The command that downloads a file of that cache.
-pub(super) fn pull(path: &Path) -> Option<String> {
-    let tag = file_names::tag_of(&path.to_string_lossy())?;
-    Some(format!("specreel models pull {}:{tag}", repository_of(path)?))
 }
 
 /// `OWNER/NAME` of the repository of GGUF files, and of the original model in Hugging Face layout, as the metadata has them.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, TowerSizes, required, sections, vision_integer},
+    family::{Architecture, TowerSizes, required, sections, vision_integer},
     names,
 };
 

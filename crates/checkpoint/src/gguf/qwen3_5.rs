@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, name_of, required, sections},
+    family::{Architecture, name_of, required, sections},
     names::{self, Named, Pair, Stored},
     qwen3_vl::{self, QWEN3_VL},
 };

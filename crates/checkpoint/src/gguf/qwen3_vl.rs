@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, TowerSizes, name_of, required, rows, sections, vision_integer},
+    family::{Architecture, TowerSizes, name_of, required, rows, sections, vision_integer},
     names::{self, Named, Pair},
     qwen2_vl::{ENDS, OUTPUT, TEMPORAL},
 };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    architecture::{Architecture, TowerSizes, required},
+    family::{Architecture, TowerSizes, required},
     names::{self, Layout, Named, Pair},
 };
 

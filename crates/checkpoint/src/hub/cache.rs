@@ -9,7 +9,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{HubError, ModelId, gguf, id::MAIN};
+use super::{
+    HubError, ModelId,
+    disk::names,
+    gguf,
+    id::{MAIN, is_commit},
+};
 use crate::gguf::file_names;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,11 +182,6 @@ pub fn name_of(dir: &Path) -> String {
     id.map(|id| id.name).or_else(|| part(Some(dir))).unwrap_or_else(|| dir.display().to_string())
 }
 
-/// True for a commit hash: forty hexadecimal digits.
-pub(super) fn is_commit(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-}
-
 /// True for a directory with weights in Hugging Face layout.
 fn has_safetensors(dir: &Path) -> bool {
     names(dir).iter().any(|name| name.ends_with(".safetensors"))
@@ -206,15 +206,6 @@ fn remove_empty(dir: &Path) {
         remove_empty(&inside);
         let _ = fs::remove_dir(inside);
     }
-}
-
-/// Names of a directory's entries, sorted; empty if it cannot be read.
-pub(super) fn names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
-    names.sort();
-    names
 }
 
 #[cfg(test)]

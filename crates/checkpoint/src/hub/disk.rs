@@ -1,6 +1,6 @@
-//! Free disk space.
+//! Directories of a disk, and its free space.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// Bytes that an ordinary user may still write below `dir`, which need not exist yet; `None` if the system does not report it.
 pub fn free_space(dir: &Path) -> Option<u64> {
@@ -8,6 +8,15 @@ pub fn free_space(dir: &Path) -> Option<u64> {
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     let volume = rustix::fs::statvfs(existing).ok()?;
     Some(volume.f_bavail.saturating_mul(volume.f_frsize))
+}
+
+/// Names of a directory's entries, sorted; empty if it cannot be read.
+pub(super) fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    names
 }
 
 #[cfg(test)]

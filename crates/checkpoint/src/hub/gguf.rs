@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     HubError, ModelId,
-    cache::names,
+    disk::names,
     error::Available,
     listing::{Listing, RemoteFile},
 };

@@ -98,6 +98,11 @@ impl fmt::Display for ModelId {
     }
 }
 
+/// True for a commit hash: forty hexadecimal digits.
+pub(super) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{HubError, ModelId, cache::is_commit};
+use super::{HubError, ModelId, id::is_commit};
 
 /// Maximum size of a listing, in bytes.
 pub(super) const MAX_LISTING: u64 = 16 << 20;
