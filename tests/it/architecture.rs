@@ -196,7 +196,7 @@ fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
 }
 
 /// What may name a device in `model`: the places that choose one.
-const CHOOSERS: [&str; 2] = ["crates/model/src/decoder/dispatch.rs", "crates/model/src/vision/tower.rs"];
+const CHOOSERS: [&str; 2] = ["crates/model/src/decoder/load.rs", "crates/model/src/vision/tower.rs"];
 
 #[test]
 fn models_know_no_device() {

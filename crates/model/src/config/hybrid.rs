@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::text::is_silu;
 use specreel_tensor::LinearAttention;
 
 /// What a kind of language model with linear attention has where its files say nothing.
@@ -127,6 +126,11 @@ fn period(types: &[String], layers: usize) -> Result<usize, String> {
             expected(index)
         )),
     }
+}
+
+/// True for a name of the activation x · sigmoid(x).
+pub(super) fn is_silu(name: &str) -> bool {
+    matches!(name, "silu" | "swish")
 }
 
 /// Refuse sizes that no model has.

@@ -3,7 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{TextConfig, experts::ExpertSizes, hybrid::Hybrid};
+use super::{
+    TextConfig,
+    experts::ExpertSizes,
+    hybrid::{Hybrid, is_silu},
+};
 
 /// What a kind of language model fixes: its architecture, and the values of keys that files leave out.
 #[derive(Debug)]
@@ -280,11 +284,6 @@ impl RawText {
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),
         })
     }
-}
-
-/// True for a name of the activation x · sigmoid(x).
-pub(super) fn is_silu(name: &str) -> bool {
-    matches!(name, "silu" | "swish")
 }
 
 /// Refuse positions that the decoder does not have.

@@ -154,7 +154,7 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
         if range.start > range.end || range.end > other.len() {
             specreel_tensor::bail!("cannot append the slots {range:?} of a cache of {} slots", other.len());
         }
-        let Some(other) = other.on::<D>() else {
+        let Some(other) = other.on::<Self>() else {
             specreel_tensor::bail!("the caches are on different devices")
         };
         if let Some(theirs) = &other.recurrence {

@@ -7,16 +7,13 @@ use std::{
     ops::{Deref, DerefMut, Range},
 };
 
-use super::{
-    Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers, cache::HybridCache,
-    on_device::OnDevice,
-};
+use super::{Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    Backend, CheckpointError, ComputeDevice, Result,
+    Result,
     fused::FusedMatrix,
-    ops::{CpuOps, DecoderOps, GpuOps, HeldWeights as _, Loaded, RowOps, TensorOps},
+    ops::{HeldWeights as _, Loaded, RowOps},
     store::check_maps,
 };
 
@@ -100,38 +97,8 @@ impl Matrix {
 }
 
 impl Decoder {
-    pub(super) fn new<D: DecoderOps>(decoder: OnDevice<D>) -> Self {
+    pub(super) fn new(decoder: impl DeviceDecoder + 'static) -> Self {
         Self(Box::new(decoder))
-    }
-
-    /// Load from a checkpoint, matrix by matrix. Fails if a tensor is missing, has the wrong shape or values that are not finite,
-    /// or does not fit into memory.
-    pub fn load(
-        checkpoint: &Checkpoint,
-        config: &TextConfig,
-        device: &ComputeDevice,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Loaded<Self> {
-        let kv_type = config.kv_type(device.kv_type(), device.dtype());
-        match device.backend() {
-            Backend::Cpu => {
-                let ops = CpuOps::new(device.dtype(), kv_type);
-                OnDevice::load(ops, checkpoint, config, progress).map(Self::new)
-            }
-            Backend::Gpu(gpu) => {
-                let ops = GpuOps::new(gpu, device.dtype(), kv_type);
-                let decoder = OnDevice::load(ops, checkpoint, config, progress)?;
-                let chosen = decoder.choose_kernels(checkpoint.weight_cache());
-                let alike = chosen.and_then(|()| decoder.computes_rows_alike());
-                if !alike.map_err(|e| CheckpointError::tensor(super::parts::TABLE, &e.to_string()))? {
-                    gpu.doubt();
-                }
-                Ok(Self::new(decoder))
-            }
-            Backend::Candle(_) => {
-                OnDevice::load(TensorOps::new(device), checkpoint, config, progress).map(Self::new)
-            }
-        }
     }
 
     /// Run rows through all layers. The cache grows by as many slots.
@@ -319,17 +286,17 @@ pub trait SequenceCache: Any + Send {
 }
 
 impl Cache {
-    pub(super) fn new<D: DecoderOps>(cache: HybridCache<D>) -> Self {
+    pub(super) fn new(cache: impl SequenceCache) -> Self {
         Self(Box::new(cache))
     }
 
-    /// The cache on this device; `None` if it is on another one.
-    pub(super) fn on<D: DecoderOps>(&self) -> Option<&HybridCache<D>> {
+    /// The cache, if it is of this kind: of a device.
+    pub(super) fn on<C: SequenceCache>(&self) -> Option<&C> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
     /// As [`Cache::on`], to be changed.
-    pub(super) fn on_mut<D: DecoderOps>(&mut self) -> Option<&mut HybridCache<D>> {
+    pub(super) fn on_mut<C: SequenceCache>(&mut self) -> Option<&mut C> {
         (&mut *self.0 as &mut dyn Any).downcast_mut()
     }
 }

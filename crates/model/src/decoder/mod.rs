@@ -15,6 +15,7 @@ mod convolved;
 mod dispatch;
 mod kernel_choice;
 mod layer;
+mod load;
 mod on_device;
 pub mod parts;
 pub mod rope;

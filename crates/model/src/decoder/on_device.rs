@@ -254,7 +254,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         workspace: &mut Workspace,
     ) -> Result<Pass> {
         let (c, ops) = (&self.config, &self.ops);
-        let Some(cache) = cache.on_mut::<D>() else {
+        let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
             specreel_tensor::bail!("the decoder and the cache are on different devices")
         };
         if let Input::Ids(ids) = input {
@@ -413,7 +413,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         workspace: &mut Workspace,
     ) -> Result<()> {
         let (c, ops) = (&self.config, &self.ops);
-        let Some(cache) = cache.on_mut::<D>() else {
+        let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
             specreel_tensor::bail!("the decoder and the cache are on different devices")
         };
         check_pass(Input::States(rows), positions, &Mask::Causal, cache.len(), 0, c, None)?;

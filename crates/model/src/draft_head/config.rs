@@ -1,15 +1,9 @@
 //! `config.json` of a draft head.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
-use super::{
-    dflash::BlockConfig,
-    published::{self, Eagle3Config},
-};
+use super::dflash::BlockConfig;
 use crate::config::TextConfig;
-use specreel_tensor::CheckpointError;
 
 /// `model_type` of a draft head's checkpoint.
 pub const MODEL_TYPE: &str = "specreel_sparrow";
@@ -193,6 +187,47 @@ pub fn last_attention_layer(target: &TextConfig) -> usize {
     (0..target.layers).rfind(|layer| !target.is_linear(*layer)).unwrap_or_default()
 }
 
+/// What only an EAGLE-3 head has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Eagle3Config {
+    /// Rows of its LM head.
+    pub draft_vocab: usize,
+    /// Layers of the target after which states are read (0 = the first); `None` = EAGLE-3's choice.
+    pub layers: Option<Vec<usize>>,
+    /// True if the normed state is the residual, not the state.
+    #[serde(default)]
+    pub(crate) norm_before_residual: bool,
+}
+
+impl Eagle3Config {
+    /// That of a head to be trained: it reads EAGLE-3's layers, the first, middle and last one of a target of fewer than six, and
+    /// shares the target's LM head.
+    pub fn like(target: &TextConfig) -> Self {
+        let own = Self { draft_vocab: target.vocab, layers: None, norm_before_residual: false };
+        let last = target.layers.saturating_sub(1);
+        let layers = own.taps(target).unwrap_or_else(|_| vec![0, last / 2, last]);
+        Self { layers: Some(layers), ..own }
+    }
+
+    /// The tapped layers of a target: as the head says, or EAGLE-3's low, middle and high one.
+    pub(super) fn taps(&self, target: &TextConfig) -> Result<Vec<usize>, String> {
+        let count = target.layers;
+        let taps = match &self.layers {
+            Some(layers) => layers.clone(),
+            None if count < 6 => {
+                return Err(format!("a target of {count} layers has no low, middle and high one"));
+            }
+            None => vec![1, count / 2 - 1, count - 4],
+        };
+        match taps.iter().find(|layer| **layer >= count) {
+            Some(layer) => {
+                Err(format!("it reads states after layer {layer} (0 = the first), this target has {count}"))
+            }
+            None => Ok(taps),
+        }
+    }
+}
+
 /// Queries of ViSpec's adaptor: one row in place of the visual tokens, and the vector for text rows.
 pub const QUERIES: usize = 2;
 
@@ -252,34 +287,8 @@ impl DraftHeadConfig {
         Self { attention_bias: false, qk_norm: false, eagle3: Some(eagle3), ..self }
     }
 
-    /// True if `DIR/config.json` is readable and describes a draft head.
-    pub fn is_in(dir: &Path) -> bool {
-        #[derive(Deserialize)]
-        struct Type {
-            model_type: String,
-        }
-        let text = std::fs::read_to_string(dir.join("config.json")).unwrap_or_default();
-        let own = || serde_json::from_str::<Type>(&text).is_ok_and(|config| config.model_type == MODEL_TYPE);
-        published::is_published(&text) || own()
-    }
-
-    /// Read `DIR/config.json`. Fails if the file is missing, describes no draft head, or holds impossible sizes.
-    pub fn read(dir: &Path) -> Result<Self, CheckpointError> {
-        let path = dir.join("config.json");
-        let fail = |problem: &str| CheckpointError::file(&path, problem);
-        let text = std::fs::read_to_string(&path).map_err(|e| fail(&e.to_string()))?;
-        let config: Self = match published::is_published(&text) {
-            true => published::read(&text).map_err(|problem| fail(&problem))?,
-            false => serde_json::from_str(&text).map_err(|e| fail(&e.to_string()))?,
-        };
-        if config.model_type != MODEL_TYPE {
-            return Err(fail(&format!("`model_type` is {}, expected {MODEL_TYPE}", config.model_type)));
-        }
-        config.problem().map_or(Ok(()), |problem| Err(fail(&problem)))?;
-        Ok(config)
-    }
-
-    fn problem(&self) -> Option<String> {
+    /// What is impossible about it.
+    pub(super) fn problem(&self) -> Option<String> {
         let (heads, kv, half) = (self.num_attention_heads, self.num_key_value_heads, self.head_dim / 2);
         let sizes = [
             ("intermediate_size", self.intermediate_size, 1 << 20),

@@ -9,10 +9,7 @@
 //! A row has the position of the row whose state it reads, the one before it.
 
 use super::{DraftHeadConfig, Eagle3Config};
-use crate::{
-    config::TextConfig,
-    decoder::{Decoder, Matrix, States, Workspace},
-};
+use crate::decoder::{Decoder, Matrix, States, Workspace};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{CheckpointError, Importance, Weights, fused::FusedMatrix};
 
@@ -157,7 +154,7 @@ impl Eagle3 {
             ));
         }
         let taps =
-            taps(own, target.config()).map_err(|problem| CheckpointError::tensor("fc.weight", &problem))?;
+            own.taps(target.config()).map_err(|problem| CheckpointError::tensor("fc.weight", &problem))?;
         let width = layer.hidden;
         let maps = [checkpoint.integers("d2t")?, checkpoint.integers("t2d")?];
         let [offsets, members] = maps;
@@ -228,24 +225,6 @@ impl Eagle3 {
         let qkv = decoder.project(&self.qkv.projection, &pairs, workspace)?;
         let residual = if self.norm_before_residual { &states } else { before };
         decoder.beside(&qkv, residual)
-    }
-}
-
-/// The tapped layers of a target: as the head says, or EAGLE-3's low, middle and high one.
-pub(super) fn taps(own: &Eagle3Config, target: &TextConfig) -> Result<Vec<usize>, String> {
-    let count = target.layers;
-    let taps = match &own.layers {
-        Some(layers) => layers.clone(),
-        None if count < 6 => {
-            return Err(format!("a target of {count} layers has no low, middle and high one"));
-        }
-        None => vec![1, count / 2 - 1, count - 4],
-    };
-    match taps.iter().find(|layer| **layer >= count) {
-        Some(layer) => {
-            Err(format!("it reads states after layer {layer} (0 = the first), this target has {count}"))
-        }
-        None => Ok(taps),
     }
 }
 

@@ -14,6 +14,7 @@
 mod config;
 pub mod dflash;
 pub mod eagle3;
+mod files;
 pub mod mtp;
 mod published;
 mod selector;
@@ -28,11 +29,11 @@ use std::{
 use specreel_tensor::{CheckpointError, Result};
 
 pub use config::{
-    DraftHeadConfig, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows, last_attention_layer, layer_of,
+    DraftHeadConfig, Eagle3Config, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows,
+    last_attention_layer, layer_of,
 };
 pub use dflash::{BlockAttention, BlockConfig};
 pub use eagle3::DraftVocabulary;
-pub use published::Eagle3Config;
 pub use selector::{Selector, SelectorConfig};
 pub use states::{ReadStates, StateReader, TextStates};
 pub use vispec::Compressed;

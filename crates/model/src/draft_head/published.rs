@@ -1,16 +1,14 @@
 //! `config.json` of a head in the published layouts. EAGLE-3: EAGLE's and SpecForge's, flat, and the layout of *speculators*, with
 //! the layer under `transformer_layer_config`. DFlash: z-lab's, flat, with its own keys under `dflash_config`.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    config::{DraftHeadConfig, MODEL_TYPE, Recipe, TargetIdentity, VisualRows},
+    config::{DraftHeadConfig, Eagle3Config, MODEL_TYPE, Recipe, TargetIdentity, VisualRows},
     dflash::{BlockAttention, BlockConfig, usual_layers},
-    eagle3::taps,
     selector::SelectorConfig,
 };
-use crate::config::TextConfig;
 use specreel_tensor::convolution::ConvolutionShape;
 
 /// Its names among the architectures of a flat `config.json`. vLLM's registry maps all of them to one layer.
@@ -38,29 +36,6 @@ const DFLASH2: &str = "DFlash2DraftModel";
 
 /// `speculators_model_type` of an EAGLE-3 head.
 const SPECULATORS: &str = "eagle3";
-
-/// What only an EAGLE-3 head has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Eagle3Config {
-    /// Rows of its LM head.
-    pub draft_vocab: usize,
-    /// Layers of the target after which states are read (0 = the first); `None` = EAGLE-3's choice.
-    pub layers: Option<Vec<usize>>,
-    /// True if the normed state is the residual, not the state.
-    #[serde(default)]
-    pub(crate) norm_before_residual: bool,
-}
-
-impl Eagle3Config {
-    /// That of a head to be trained: it reads EAGLE-3's layers, the first, middle and last one of a target of fewer than six, and
-    /// shares the target's LM head.
-    pub fn like(target: &TextConfig) -> Self {
-        let own = Self { draft_vocab: target.vocab, layers: None, norm_before_residual: false };
-        let last = target.layers.saturating_sub(1);
-        let layers = taps(&own, target).unwrap_or_else(|_| vec![0, last / 2, last]);
-        Self { layers: Some(layers), ..own }
-    }
-}
 
 /// The keys that identify a draft head.
 #[derive(Deserialize)]

@@ -8,7 +8,6 @@
 use super::{
     EncodeProgress, Output, TowerConfig, VisionError, chunks,
     layers::{Buffers, Layer, Projector},
-    tower::DeviceTower,
 };
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
@@ -17,6 +16,18 @@ use specreel_tensor::{
     ops::{HeldWeights as _, Loaded, Out, Part, TowerOps},
     states::States,
 };
+
+/// A tower on any device.
+pub(super) trait DeviceTower: std::any::Any + Send + Sync {
+    fn encode(
+        &self,
+        patches: &Patches,
+        output: Output,
+        progress: &mut EncodeProgress<'_>,
+    ) -> Result<States, VisionError>;
+    fn newline(&self) -> Option<&States>;
+    fn bytes(&self) -> usize;
+}
 
 pub(super) struct OnDevice<D: TowerOps> {
     ops: D,

@@ -1,6 +1,9 @@
 //! The tower of a checkpoint: one type for all towers.
 
-use super::{EncodeProgress, Output, TowerConfig, VisionError, on_device::OnDevice};
+use super::{
+    EncodeProgress, Output, TowerConfig, VisionError,
+    on_device::{DeviceTower, OnDevice},
+};
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
@@ -12,17 +15,6 @@ use specreel_tensor::{
 
 /// A loaded tower, including its merger or projector.
 pub struct Tower(Box<dyn DeviceTower>);
-
-pub(super) trait DeviceTower: std::any::Any + Send + Sync {
-    fn encode(
-        &self,
-        patches: &Patches,
-        output: Output,
-        progress: &mut EncodeProgress<'_>,
-    ) -> Result<States, VisionError>;
-    fn newline(&self) -> Option<&States>;
-    fn bytes(&self) -> usize;
-}
 
 impl Tower {
     /// Load a checkpoint's tower to a device. On the CPU and on GPUs its matrices have the type of [`ComputeDevice::tower`].

@@ -3,12 +3,14 @@
 use candle_core::{DType, Device};
 
 use super::*;
+use crate::decoder::cache::HybridCache;
 use specreel_tensor::{
-    Gpu, KvType,
+    ComputeDevice, Gpu, KvType,
     attention::AttentionShape,
     candle::cache::TensorCache,
     cpu::cache::Cache as CpuCache,
     gpu::{held::GpuCache, states::SharedStream, testing::gpu_or_skip},
+    ops::{CpuOps, GpuOps, TensorOps},
 };
 
 /// Caches of one layout with `slots` slots in use, on all devices that this machine has.

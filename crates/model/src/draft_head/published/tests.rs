@@ -1,5 +1,5 @@
 use super::*;
-use crate::{config::TextConfig, draft_head::eagle3::taps};
+use crate::config::TextConfig;
 
 /// The file of a head for Qwen2.5-VL 7B, as SpecForge writes it.
 const PUBLISHED: &str = r#"{
@@ -34,8 +34,8 @@ fn published_files_are_read() {
     let own = config.eagle3.unwrap();
     assert_eq!((own.draft_vocab, own.layers.clone(), own.norm_before_residual), (32_000, None, false));
     let target = |layers| TextConfig { layers, ..crate::shapes::find("tiny").unwrap() };
-    assert_eq!(taps(&own, &target(28)).unwrap(), [1, 13, 24]);
-    assert!(taps(&own, &target(5)).is_err());
+    assert_eq!(own.taps(&target(28)).unwrap(), [1, 13, 24]);
+    assert!(own.taps(&target(5)).is_err());
 
     let text = r#""vocab_size": 152064, "draft_vocab_size": 32000"#;
     let whole = changed(text, r#""vocab_size": 152064"#).unwrap().eagle3.unwrap();
@@ -56,7 +56,7 @@ fn published_files_are_read() {
     assert!(layers(r#""eagle_aux_hidden_state_layer_ids": [0, 18, 33]"#).unwrap_err().contains("embedding"));
     assert!(layers(r#""eagle_aux_hidden_state_layer_ids": [2, 3]"#).unwrap_err().contains("three"));
     let own = Eagle3Config { layers: Some(vec![1, 2, 28]), ..own };
-    assert!(taps(&own, &target(28)).unwrap_err().contains("layer 28"));
+    assert!(own.taps(&target(28)).unwrap_err().contains("layer 28"));
 }
 
 #[test]
