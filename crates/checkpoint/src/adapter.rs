@@ -14,7 +14,7 @@ use std::{
 
 use specreel_tensor::CheckpointError;
 
-use crate::{quantized::Part, shard::Shard};
+use crate::{quantized::FileTensor, shard::Shard};
 use config::{AdapterConfig, MERGE};
 
 const WEIGHTS: &str = "adapter_model.safetensors";
@@ -28,21 +28,21 @@ pub(crate) struct Adapter {
     dir: PathBuf,
     config: AdapterConfig,
     /// By names of modules.
-    pairs: BTreeMap<String, Pair>,
+    pairs: BTreeMap<String, AdapterPair>,
     /// Tensors that replace the model's, by the model's names.
-    pub replaced: BTreeMap<String, Part>,
+    pub replaced: BTreeMap<String, FileTensor>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Pair {
-    pub a: Part,
-    pub b: Part,
+pub(crate) struct AdapterPair {
+    pub a: FileTensor,
+    pub b: FileTensor,
     /// Of an embedding table.
     pub embedding: bool,
     pub factor: f32,
 }
 
-impl Pair {
+impl AdapterPair {
     /// The rank, and the shape of the matrix that it is added to.
     fn sizes(&self) -> Option<(usize, [usize; 2])> {
         let [a, b] = [&self.a, &self.b].map(|part| &part.info.shape[..]);
@@ -74,9 +74,10 @@ impl Adapter {
             let hint = "copy the whole adapter again: its files do not belong together, or one is incomplete";
             CheckpointError::file_hint(&path, problem, hint)
         };
-        let (mut halves, mut replaced) = (BTreeMap::<String, [Option<Part>; 4]>::new(), BTreeMap::new());
+        let (mut halves, mut replaced) =
+            (BTreeMap::<String, [Option<FileTensor>; 4]>::new(), BTreeMap::new());
         for (name, info) in &file.tensors {
-            let part = Part { name: name.clone(), shard, info: info.clone() };
+            let part = FileTensor { name: name.clone(), shard, info: info.clone() };
             let inner = name.strip_prefix(PREFIX).unwrap_or(name);
             if inner.contains("lora_magnitude_vector") {
                 let problem = format!("`{name}` is of a DoRA adapter, which is not supported");
@@ -99,7 +100,7 @@ impl Adapter {
                 _ => return Err(refuse(format!("`{module}` has not both of lora_A and lora_B"))),
             };
             let (rank, factor) = config.scaling(&module);
-            let pair = Pair { a, b, embedding, factor };
+            let pair = AdapterPair { a, b, embedding, factor };
             let [a, b] = [&pair.a, &pair.b].map(|part| &part.info.shape);
             match pair.sizes() {
                 Some((found, _)) if found == rank => {}
@@ -118,7 +119,7 @@ impl Adapter {
     }
 
     /// The matrices for a tensor with one of these names.
-    pub fn pair(&self, names: &[String]) -> Option<&Pair> {
+    pub fn pair(&self, names: &[String]) -> Option<&AdapterPair> {
         names.iter().find_map(|name| self.pairs.get(name.strip_suffix(".weight")?))
     }
 

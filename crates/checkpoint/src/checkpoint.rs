@@ -331,26 +331,26 @@ impl Checkpoint {
     }
 
     /// Where a tensor's values are; an adapter may replace them.
-    fn stored_in(&self, name: &str) -> Option<Origin<'_>> {
+    fn stored_in(&self, name: &str) -> Option<TensorPlace<'_>> {
         let names = self.spellings(name);
         let replaced = self.adapter.iter().find_map(|adapter| {
             let part = names.iter().find_map(|name| adapter.replaced.get(name))?;
-            Some(Origin::Plain(&self.shards[part.shard], &part.info))
+            Some(TensorPlace::Plain(&self.shards[part.shard], &part.info))
         });
         replaced.or_else(|| {
             names.iter().find_map(|name| {
                 if let Some(matrix) = self.quantized.get(name) {
-                    return Some(Origin::Quantized(matrix));
+                    return Some(TensorPlace::Quantized(matrix));
                 }
                 if let Some(matrix) = self.experts.get(name) {
                     let shard = &self.shards[matrix.stored.shard];
                     return Some(match matrix.column {
-                        None => Origin::Plain(shard, &matrix.stored.info),
-                        Some(first) => Origin::Transposed(matrix, first),
+                        None => TensorPlace::Plain(shard, &matrix.stored.info),
+                        Some(first) => TensorPlace::Transposed(matrix, first),
                     });
                 }
                 let shard = &self.shards[*self.names.get(name)?];
-                Some(Origin::Plain(shard, shard.tensors.get(name)?))
+                Some(TensorPlace::Plain(shard, shard.tensors.get(name)?))
             })
         })
     }
@@ -358,22 +358,22 @@ impl Checkpoint {
     /// A tensor whose rows are stored one after the other, as floats or integers.
     fn find(&self, name: &str) -> Option<(&Shard, &TensorInfo)> {
         match self.stored_in(name)? {
-            Origin::Plain(shard, info) => Some((shard, info)),
-            Origin::Quantized(_) | Origin::Transposed(..) => None,
+            TensorPlace::Plain(shard, info) => Some((shard, info)),
+            TensorPlace::Quantized(_) | TensorPlace::Transposed(..) => None,
         }
     }
 }
 
 /// Where a tensor of safetensors files is.
 #[derive(Clone, Copy)]
-enum Origin<'a> {
+enum TensorPlace<'a> {
     Plain(&'a Shard, &'a TensorInfo),
     Quantized(&'a QuantizedMatrix),
     /// The outputs are columns of the tensor, from this one on.
     Transposed(&'a ExpertMatrix, usize),
 }
 
-impl Origin<'_> {
+impl TensorPlace<'_> {
     fn shape(&self) -> &[usize] {
         match self {
             Self::Plain(_, info) => &info.shape,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use safetensors::tensor::TensorInfo;
 use specreel_tensor::CheckpointError;
 
-use crate::{quantized::Part, shard::Shard};
+use crate::{quantized::FileTensor, shard::Shard};
 
 const GATE_UP: &str = ".mlp.experts.gate_up_proj";
 const DOWN: &str = ".mlp.experts.down_proj";
@@ -26,7 +26,7 @@ pub(crate) struct ExpertMatrix {
     /// Outputs and inputs.
     pub shape: [usize; 2],
     /// Its rows; of a transposed tensor, all of the expert.
-    pub stored: Part,
+    pub stored: FileTensor,
     /// Of a transposed tensor, the first of its columns: they are the outputs.
     pub column: Option<usize>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn split(
             let shard = *names.get(&name).ok_or_else(|| CheckpointError::tensor(&name, "missing"))?;
             let info = shards[shard].tensors.get(&name).cloned();
             let info = info.ok_or_else(|| CheckpointError::tensor(&name, "missing"))?;
-            Ok::<_, CheckpointError>(Part { name, shard, info })
+            Ok::<_, CheckpointError>(FileTensor { name, shard, info })
         };
         let (gate_up, down) = (part(GATE_UP)?, part(DOWN)?);
         let (sizes, transposed) = sizes(&gate_up.info.shape, &down.info.shape).ok_or_else(|| {
@@ -67,7 +67,7 @@ pub(crate) fn split(
         })?;
         let Sizes { experts, hidden, width } = sizes;
         for expert in 0..experts {
-            let of = |whole: &Part, first: usize, shape: [usize; 2]| {
+            let of = |whole: &FileTensor, first: usize, shape: [usize; 2]| {
                 let stored = of_expert(whole, experts, expert);
                 if transposed {
                     return ExpertMatrix { shape, stored, column: Some(first) };
@@ -113,22 +113,22 @@ fn sizes(gate_up: &[usize], down: &[usize]) -> Option<(Sizes, bool)> {
 }
 
 /// What a tensor has of one of its experts, as a matrix.
-fn of_expert(whole: &Part, experts: usize, expert: usize) -> Part {
+fn of_expert(whole: &FileTensor, experts: usize, expert: usize) -> FileTensor {
     let (start, end) = whole.info.data_offsets;
     let bytes = (end - start) / experts;
     let at = start + expert * bytes;
     let shape = whole.info.shape[1..].to_vec();
     let info = TensorInfo { dtype: whole.info.dtype, shape, data_offsets: (at, at + bytes) };
-    Part { info, ..whole.clone() }
+    FileTensor { info, ..whole.clone() }
 }
 
 /// Some rows of a matrix.
-fn rows(whole: Part, first: usize, shape: [usize; 2]) -> Part {
+fn rows(whole: FileTensor, first: usize, shape: [usize; 2]) -> FileTensor {
     let (start, end) = whole.info.data_offsets;
     let row = (end - start) / whole.info.shape[0];
     let at = start + first * row;
     let data_offsets = (at, at + shape[0] * row);
-    Part { info: TensorInfo { dtype: whole.info.dtype, shape: shape.to_vec(), data_offsets }, ..whole }
+    FileTensor { info: TensorInfo { dtype: whole.info.dtype, shape: shape.to_vec(), data_offsets }, ..whole }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use specreel_tensor::{
     CheckpointError, Importance, KvType, Result, WeightType, Weights,
     cpu::linear::Linear,
     fused::FusedMatrix,
-    ops::{CpuOps, Loaded, RowOps, TowerOps as _},
+    ops::{CpuOps, CpuWork, Loaded, RowOps as _, TowerOps as _},
     states::States,
 };
 use specreel_video::SAMPLE_RATE;
@@ -32,7 +32,7 @@ const RANGE: f32 = 8.0;
 /// Turns sound into spectrograms.
 pub struct Mel {
     ops: CpuOps,
-    work: <CpuOps as RowOps>::Work,
+    work: CpuWork,
     /// `2 FREQUENCIES × INPUTS`: cosines and sines, under a Hann window.
     transform: Linear,
     /// Of each band the first frequency, and weights.

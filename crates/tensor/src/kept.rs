@@ -14,7 +14,7 @@ pub trait Keep: Send {
 }
 
 /// A matrix in a file of kept ones.
-pub struct Kept {
+pub struct KeptMatrix {
     /// As of [`Keep::format`].
     pub format: String,
     /// Outputs and inputs.
@@ -24,7 +24,7 @@ pub struct Kept {
     pub arrays: Vec<(usize, usize)>,
 }
 
-impl Kept {
+impl KeptMatrix {
     /// An array's bytes; `None` if it is not in the file.
     pub fn array(&self, index: usize) -> Option<&[u8]> {
         let (at, bytes) = *self.arrays.get(index)?;

@@ -69,7 +69,7 @@ pub mod weights;
 
 pub use self::{
     accelerators::{Accelerator, accelerators},
-    cpu::table::Table as HostTable,
+    cpu::table::HostTable,
     device::{Backend, ComputeDevice, DeviceChoice},
     error::{CheckpointError, Error, Result, gpu::GpuError},
     gpu::Gpu,

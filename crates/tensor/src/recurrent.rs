@@ -67,7 +67,7 @@ pub trait RecurrentStates: Send + Sized {
 /// It starts with the state of a bank and replays logged rows onto it; that is the state before the pass. Every row continues from
 /// the state of the row before it, or replays its ancestors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct StatePlan {
     /// The bank to start with; `None` for the state of an empty sequence, all zeros.
     pub from: Option<Bank>,
     /// Places in the log of the rows between that state and the pass.
@@ -82,7 +82,7 @@ pub struct Plan {
     pub ends: bool,
 }
 
-impl Plan {
+impl StatePlan {
     /// Places that the log must have.
     pub fn log(&self) -> usize {
         self.places.iter().flatten().map(|place| place + 1).max().unwrap_or(0)
@@ -93,7 +93,7 @@ impl Plan {
 #[derive(Debug)]
 pub struct RecurrentPass<'a, S> {
     /// What it does to them.
-    pub plan: &'a Plan,
+    pub plan: &'a StatePlan,
     /// The states of all layers with linear attention.
     pub states: &'a mut S,
     /// The layer's number among these.
@@ -242,7 +242,7 @@ impl Track {
 
     /// What a pass of `rows` does, which [`Track::advance`] then counts. `base` is the row at which a tree's paths begin, for a
     /// chain the last one. `None` if the state at `base` cannot be restored.
-    pub fn plan(&self, rows: usize, base: usize, paths: Option<&[Vec<usize>]>) -> Option<Plan> {
+    pub fn plan(&self, rows: usize, base: usize, paths: Option<&[Vec<usize>]>) -> Option<StatePlan> {
         let standing = if base == self.len { self.standing() } else { None };
         let logged = self.logged().filter(|logged| logged.contains(&base));
         let before = logged.as_ref().map_or(0, |logged| base - logged.start());
@@ -273,11 +273,11 @@ impl Track {
             (Some(_), Some(places)) => Some(ancestors(places)?),
             _ => None,
         };
-        Some(Plan { from, replayed, settles, ancestors, places, ends: paths.is_none() })
+        Some(StatePlan { from, replayed, settles, ancestors, places, ends: paths.is_none() })
     }
 
     /// Count the rows of a planned pass. Returns the banks to copy from and to, if a mark waited for it.
-    pub fn advance(&mut self, rows: usize, base: usize, plan: &Plan) -> Option<(Bank, Bank)> {
+    pub fn advance(&mut self, rows: usize, base: usize, plan: &StatePlan) -> Option<(Bank, Bank)> {
         if plan.settles {
             let before = self.settled.and_then(|settled| base.checked_sub(settled));
             let before = before.filter(|before| *before <= self.log.len());

@@ -1,10 +1,10 @@
-//! Where the rows under the convolution of linear attention come from, by a [`Plan`].
+//! Where the rows under the convolution of linear attention come from, by a [`StatePlan`].
 
-use super::recurrent::{Bank, Plan};
+use super::recurrent::{Bank, StatePlan};
 
 /// The place of a row under the convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum RowOrigin {
     Pass(usize),
     /// A place in the log.
     Logged(usize),
@@ -18,30 +18,30 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// Before the pass: `kernel - 1` rows.
-    pub before: Vec<Source>,
+    pub before: Vec<RowOrigin>,
     /// For each row of the pass the `kernel - 1` rows before it.
-    pub windows: Vec<Vec<Source>>,
+    pub windows: Vec<Vec<RowOrigin>>,
     /// After the last row: `kernel - 1` rows.
-    pub after: Vec<Source>,
+    pub after: Vec<RowOrigin>,
 }
 
 impl Sources {
     /// Of a pass of `rows` rows, under a convolution of `kernel` rows.
-    pub fn new(plan: &Plan, rows: usize, kernel: usize) -> Self {
+    pub fn new(plan: &StatePlan, rows: usize, kernel: usize) -> Self {
         let count = kernel.saturating_sub(1);
-        let held = |at| plan.from.map_or(Source::Zero, |bank| Source::Held(bank, at));
-        let replayed = plan.replayed.iter().map(|place| Source::Logged(*place));
-        let all: Vec<Source> = (0..count).map(held).chain(replayed).collect();
+        let held = |at| plan.from.map_or(RowOrigin::Zero, |bank| RowOrigin::Held(bank, at));
+        let replayed = plan.replayed.iter().map(|place| RowOrigin::Logged(*place));
+        let all: Vec<RowOrigin> = (0..count).map(held).chain(replayed).collect();
         let before = all[all.len() - count..].to_vec();
         let logged = |place: usize| {
             let row = plan.places.iter().flatten().position(|new| *new == place);
-            row.map_or(Source::Logged(place), Source::Pass)
+            row.map_or(RowOrigin::Logged(place), RowOrigin::Pass)
         };
         let window = |row: usize| {
             let ancestors = plan.ancestors.as_ref().map(|ancestors| &ancestors[row][..]);
             let depth = ancestors.map_or(row, <[usize]>::len);
             let earlier = |back: usize| match (back <= depth, ancestors) {
-                (true, None) => Source::Pass(row - back),
+                (true, None) => RowOrigin::Pass(row - back),
                 (true, Some(places)) => logged(places[depth - back]),
                 (false, _) => before[count - (back - depth)],
             };
@@ -49,14 +49,14 @@ impl Sources {
         };
         let windows = (0..rows).map(window).collect();
         let new = rows.min(count);
-        let after = before[new..].iter().copied().chain((rows - new..rows).map(Source::Pass)).collect();
+        let after = before[new..].iter().copied().chain((rows - new..rows).map(RowOrigin::Pass)).collect();
         Self { before, windows, after }
     }
 }
 
 /// For each row of a pass, the places to replay onto the state before the pass to get the state before the row; `None` if that
 /// is the state after the row before it.
-pub fn branches(plan: &Plan, rows: usize) -> Vec<Option<&[usize]>> {
+pub fn branches(plan: &StatePlan, rows: usize) -> Vec<Option<&[usize]>> {
     let (Some(ancestors), Some(places)) = (&plan.ancestors, &plan.places) else {
         return vec![None; rows];
     };
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn windows_reach_back_into_log_and_bank() {
-        let plan = Plan {
+        let plan = StatePlan {
             from: Some(Bank::Settled),
             replayed: vec![5, 2],
             settles: false,
@@ -81,24 +81,24 @@ mod tests {
             ends: false,
         };
         let sources = Sources::new(&plan, 4, 4);
-        let (held, logged) = (Source::Held(Bank::Settled, 2), Source::Logged);
+        let (held, logged) = (RowOrigin::Held(Bank::Settled, 2), RowOrigin::Logged);
         assert_eq!(sources.before, [held, logged(5), logged(2)]);
         assert_eq!(sources.windows[0], sources.before);
-        assert_eq!(sources.windows[1], [logged(5), logged(2), Source::Pass(0)]);
+        assert_eq!(sources.windows[1], [logged(5), logged(2), RowOrigin::Pass(0)]);
         assert_eq!(sources.windows[1], sources.windows[2]);
-        assert_eq!(sources.windows[3], [logged(2), logged(7), Source::Pass(1)]);
+        assert_eq!(sources.windows[3], [logged(2), logged(7), RowOrigin::Pass(1)]);
         assert_eq!(branches(&plan, 4), [None, None, Some(&[0][..]), Some(&[7, 1][..])]);
     }
 
     #[test]
     fn a_chain_follows_itself() {
-        let plan = Plan { ends: true, ..Plan::default() };
+        let plan = StatePlan { ends: true, ..StatePlan::default() };
         let sources = Sources::new(&plan, 3, 3);
-        assert_eq!(sources.before, [Source::Zero; 2]);
-        assert_eq!(sources.windows[1], [Source::Zero, Source::Pass(0)]);
-        assert_eq!(sources.windows[2], [Source::Pass(0), Source::Pass(1)]);
-        assert_eq!(sources.after, [Source::Pass(1), Source::Pass(2)]);
-        assert_eq!(Sources::new(&plan, 1, 3).after, [Source::Zero, Source::Pass(0)]);
+        assert_eq!(sources.before, [RowOrigin::Zero; 2]);
+        assert_eq!(sources.windows[1], [RowOrigin::Zero, RowOrigin::Pass(0)]);
+        assert_eq!(sources.windows[2], [RowOrigin::Pass(0), RowOrigin::Pass(1)]);
+        assert_eq!(sources.after, [RowOrigin::Pass(1), RowOrigin::Pass(2)]);
+        assert_eq!(Sources::new(&plan, 1, 3).after, [RowOrigin::Zero, RowOrigin::Pass(0)]);
         assert_eq!(branches(&plan, 3), [None; 3]);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::Result;
 use candle_core::{Device, Tensor};
 
-use super::gpu::states::{GpuRows, Part, below};
+use super::gpu::states::{GpuRows, RowSource, below};
 
 /// Rows of f32 values, `rows × width`: embeddings, or states of a pass. Cloning shares the values.
 #[derive(Clone, Debug)]
@@ -108,8 +108,8 @@ impl States {
             let host: Vec<Option<Vec<f32>>> =
                 parts.iter().map(Self::in_host_memory).collect::<Result<_>>()?;
             let pieces = parts.iter().zip(&host).filter_map(|(part, host)| match host {
-                Some(values) => Some(Part::Host(values)),
-                None => part.on_gpu().map(Part::Device),
+                Some(values) => Some(RowSource::Host(values)),
+                None => part.on_gpu().map(RowSource::Device),
             });
             return Ok(Self::Gpu(below(first.stream(), &pieces.collect::<Vec<_>>(), width)?));
         }

@@ -120,9 +120,9 @@ impl Drop for FileMap {
 
 /// Values that are owned, or a part of a mapped file. Clones share the values.
 #[derive(Clone)]
-pub enum Store<T: Pod> {
+pub enum SharedValues<T: Pod> {
     Owned(Arc<Vec<T>>),
-    /// `len` values from byte `at` of a file on: in bounds and aligned, see [`Store::mapped`].
+    /// `len` values from byte `at` of a file on: in bounds and aligned, see [`SharedValues::mapped`].
     Mapped {
         map: Arc<FileMap>,
         /// The first byte.
@@ -132,7 +132,7 @@ pub enum Store<T: Pod> {
     },
 }
 
-impl<T: Pod> Store<T> {
+impl<T: Pod> SharedValues<T> {
     /// `len` values from byte `at` of a file on; `None` if they are not in the file, or not aligned for their type.
     pub fn mapped(map: &Arc<FileMap>, at: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
@@ -186,7 +186,7 @@ impl<T: Pod> Store<T> {
     }
 }
 
-impl<T: Pod> Deref for Store<T> {
+impl<T: Pod> Deref for SharedValues<T> {
     type Target = [T];
 
     #[inline]
@@ -201,7 +201,7 @@ impl<T: Pod> Deref for Store<T> {
     }
 }
 
-impl<T: Pod> From<Vec<T>> for Store<T> {
+impl<T: Pod> From<Vec<T>> for SharedValues<T> {
     fn from(values: Vec<T>) -> Self {
         Self::Owned(Arc::new(values))
     }
@@ -218,11 +218,14 @@ mod tests {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         std::fs::write(file.path(), bytes).unwrap();
         let map = FileMap::open(file.path()).unwrap();
-        assert_eq!(Store::<f32>::mapped(&map, 4, 2).unwrap()[..], values[1..]);
-        assert!(Store::<f32>::mapped(&map, 4, 3).is_none() && Store::<f32>::mapped(&map, 2, 1).is_none());
-        assert!(Store::<f32>::mapped(&map, usize::MAX, 1).is_none());
-        assert!(Store::<f32>::mapped(&map, 4, usize::MAX / 2).is_none());
-        assert_eq!(Store::<u16>::mapped(&map, 2, 1).unwrap().len(), 1);
+        assert_eq!(SharedValues::<f32>::mapped(&map, 4, 2).unwrap()[..], values[1..]);
+        assert!(
+            SharedValues::<f32>::mapped(&map, 4, 3).is_none()
+                && SharedValues::<f32>::mapped(&map, 2, 1).is_none()
+        );
+        assert!(SharedValues::<f32>::mapped(&map, usize::MAX, 1).is_none());
+        assert!(SharedValues::<f32>::mapped(&map, 4, usize::MAX / 2).is_none());
+        assert_eq!(SharedValues::<u16>::mapped(&map, 2, 1).unwrap().len(), 1);
         assert!(FileMap::open(file.path().parent().unwrap()).is_err());
     }
 

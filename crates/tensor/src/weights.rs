@@ -10,7 +10,7 @@ use crate::{
         table::Values,
         thread_pool::{DisjointSliceMut, ThreadPool},
     },
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
 };
 
 /// Values that one thread generates at a time.
@@ -71,7 +71,7 @@ pub trait Weights: Sync {
     }
 
     /// A matrix of `[outputs, inputs]` that an earlier loading converted and kept.
-    fn kept(&self, _key: &str, _shape: [usize; 2]) -> Option<Kept> {
+    fn kept(&self, _key: &str, _shape: [usize; 2]) -> Option<KeptMatrix> {
         None
     }
 

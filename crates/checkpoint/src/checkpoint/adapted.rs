@@ -1,7 +1,7 @@
 //! Changes to the values of files before they are used: a LoRA adapter is added, and MLX's layout is undone.
 
 use super::{read::combined, *};
-use crate::adapter::Pair;
+use crate::adapter::AdapterPair;
 
 const CHANNELS: usize = 3;
 
@@ -78,13 +78,13 @@ impl Checkpoint {
         self.pair(name).map(|pair| self.read_delta(pair)).transpose()
     }
 
-    fn pair(&self, name: &str) -> Option<&Pair> {
+    fn pair(&self, name: &str) -> Option<&AdapterPair> {
         self.adapter.as_ref()?.pair(&self.spellings(name))
     }
 
-    fn read_delta(&self, pair: &Pair) -> Result<Delta, CheckpointError> {
+    fn read_delta(&self, pair: &AdapterPair) -> Result<Delta, CheckpointError> {
         let mut hashes = Vec::new();
-        let mut read = |part: &crate::quantized::Part| {
+        let mut read = |part: &crate::quantized::FileTensor| {
             let mut all = vec![0f32; part.info.shape.iter().product()];
             let place = DisjointSliceMut::new(&mut all);
             let shard = &self.shards[part.shard];

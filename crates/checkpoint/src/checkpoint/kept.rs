@@ -10,16 +10,16 @@ use std::{
 use crate::WeightCache;
 use crate::weight_cache::{
     ENDING, LEAST_CHECKPOINT, SOURCES,
-    file::{CacheFile, Index, Matrix},
-    source::{self, Source, Sources},
+    file::{CacheFile, CachedMatrix, Index},
+    source::{self, CheckpointState, Sources},
     touch,
-    writer::Writer,
+    writer::CacheWriter,
 };
 use crate::{Checkpoint, hub::free_space};
 use specreel_record::units::bytes;
 use specreel_tensor::{
     CheckpointError,
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
 };
 
 /// Bytes that stay free on the volume.
@@ -28,13 +28,13 @@ const FREE: u64 = 1 << 30;
 /// The kept weights of a checkpoint that is being loaded. The default keeps none.
 #[derive(Default)]
 pub struct KeptWeights {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     /// What users should know.
     note: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
-enum State {
+enum CacheState {
     /// Weights are converted and not kept.
     #[default]
     Off,
@@ -43,15 +43,15 @@ enum State {
     Lacking(PathBuf),
     /// Weights are converted and written.
     Writing {
-        writer: Writer,
+        writer: CacheWriter,
         /// The files before they were read.
-        source: Option<Source>,
+        source: Option<CheckpointState>,
         opened: SystemTime,
     },
 }
 
 impl KeptWeights {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +62,7 @@ impl KeptWeights {
 
     /// True if weights are taken from a file.
     pub fn is_mapped(&self) -> bool {
-        matches!(*self.state(), State::Mapped(_))
+        matches!(*self.state(), CacheState::Mapped(_))
     }
 
     /// See [`Checkpoint::open_weight_cache`].
@@ -92,7 +92,7 @@ impl KeptWeights {
                     touch(&path);
                     tracing::info!("weights of {model} ({variant}) mapped from {}", path.display());
                     read_ahead(&file);
-                    *self.state() = State::Mapped(file);
+                    *self.state() = CacheState::Mapped(file);
                     return Ok(());
                 }
                 Ok(_) => tracing::info!("weight cache: {} is of other weights", path.display()),
@@ -109,13 +109,13 @@ impl KeptWeights {
         } else if let Some(free) = free_space(&cache.dir).filter(|free| *free < expected + FREE) {
             format!("they take {}, and {} are free in {}", bytes(expected), bytes(free), cache.dir.display())
         } else {
-            match Writer::start(cache.clone(), id, index, waiting) {
+            match CacheWriter::start(cache.clone(), id, index, waiting) {
                 Ok(writer) => {
                     tracing::info!(
                         "weights of {model} ({variant}) are converted, and kept in {}",
                         path.display()
                     );
-                    *self.state() = State::Writing { writer, source, opened };
+                    *self.state() = CacheState::Writing { writer, source, opened };
                     return Ok(());
                 }
                 // Another process keeps them at this moment.
@@ -138,7 +138,7 @@ impl KeptWeights {
         id: &str,
         file: &CacheFile,
         checkpoint: &Checkpoint,
-        source: Option<&Source>,
+        source: Option<&CheckpointState>,
         opened: SystemTime,
     ) -> Result<bool, CheckpointError> {
         let list = cache.path(id, SOURCES);
@@ -175,13 +175,13 @@ impl KeptWeights {
 
     /// True if converted weights are written.
     pub(crate) fn is_writing(&self) -> bool {
-        matches!(*self.state(), State::Writing { .. })
+        matches!(*self.state(), CacheState::Writing { .. })
     }
 
     /// A matrix of the mapped file.
-    pub(crate) fn get(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
+    pub(crate) fn get(&self, key: &str, shape: [usize; 2]) -> Option<KeptMatrix> {
         let mut state = self.state();
-        let State::Mapped(file) = &*state else { return None };
+        let CacheState::Mapped(file) = &*state else { return None };
         let kept = file.matrix(key, shape);
         if kept.is_none() {
             *state = lacking(file, key, shape);
@@ -194,13 +194,13 @@ impl KeptWeights {
     pub(crate) fn put(&self, key: &str, kept: Box<dyn Keep>, shape: [usize; 2], tensors: Vec<(String, u64)>) {
         let mut state = self.state();
         match &*state {
-            State::Writing { writer, .. } => {
+            CacheState::Writing { writer, .. } => {
                 let ([outputs, inputs], key, format) = (shape, key.to_owned(), kept.format());
-                let matrix = Matrix { key, format, outputs, inputs, arrays: Vec::new(), tensors };
+                let matrix = CachedMatrix { key, format, outputs, inputs, arrays: Vec::new(), tensors };
                 writer.matrix(matrix, kept);
             }
-            State::Mapped(file) => *state = lacking(file, key, shape),
-            State::Lacking(_) | State::Off => {}
+            CacheState::Mapped(file) => *state = lacking(file, key, shape),
+            CacheState::Lacking(_) | CacheState::Off => {}
         }
     }
 
@@ -209,7 +209,7 @@ impl KeptWeights {
         // Not in the `match`: the lock would be held to its end.
         let state = std::mem::take(&mut *self.state());
         match state {
-            State::Writing { writer, source, opened } => {
+            CacheState::Writing { writer, source, opened } => {
                 if source.is_none() || source_of(checkpoint) == source {
                     let source = source.filter(|source| source.is_settled(opened));
                     writer.end(source.map(|source| (source, place(checkpoint))));
@@ -220,23 +220,23 @@ impl KeptWeights {
                     );
                 }
             }
-            State::Lacking(path) => {
+            CacheState::Lacking(path) => {
                 let _ = std::fs::remove_file(path);
             }
-            mapped @ State::Mapped(_) => *self.state() = mapped,
-            State::Off => {}
+            mapped @ CacheState::Mapped(_) => *self.state() = mapped,
+            CacheState::Off => {}
         }
     }
 }
 
-fn lacking(file: &CacheFile, key: &str, [outputs, inputs]: [usize; 2]) -> State {
+fn lacking(file: &CacheFile, key: &str, [outputs, inputs]: [usize; 2]) -> CacheState {
     let path = file.map.path();
     tracing::warn!("weight cache: {} has no usable `{key}` of {outputs} x {inputs}", path.display());
-    State::Lacking(path.to_owned())
+    CacheState::Lacking(path.to_owned())
 }
 
-fn source_of(checkpoint: &Checkpoint) -> Option<Source> {
-    Source::of(checkpoint.shards(), checkpoint.files().path())
+fn source_of(checkpoint: &Checkpoint) -> Option<CheckpointState> {
+    CheckpointState::of(checkpoint.shards(), checkpoint.files().path())
 }
 
 fn place(checkpoint: &Checkpoint) -> PathBuf {
@@ -246,7 +246,8 @@ fn place(checkpoint: &Checkpoint) -> PathBuf {
 
 /// Ask the system to read all matrices but the embedding table, of which few rows are used.
 fn read_ahead(file: &CacheFile) {
-    let ends = |matrix: &Matrix| matrix.arrays.iter().map(|(at, length, _)| at.saturating_add(*length)).max();
+    let ends =
+        |matrix: &CachedMatrix| matrix.arrays.iter().map(|(at, length, _)| at.saturating_add(*length)).max();
     let end = file.index.matrices.iter().filter(|m| m.key != "table").filter_map(ends).max().unwrap_or(0);
     let map = std::sync::Arc::clone(&file.map);
     // The call may wait for the disk.

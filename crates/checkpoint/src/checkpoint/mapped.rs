@@ -3,7 +3,7 @@
 //! Matrices are not read while they are loaded, so their values are not checked; vectors and towers are.
 
 use super::*;
-use crate::gguf::{GgufTensor, Layout, NamedTensor, Stored};
+use crate::gguf::{FileValues, GgufTensor, NamedTensor, RowLayout};
 use specreel_tensor::cpu::{
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
@@ -30,7 +30,7 @@ impl Checkpoint {
 
     /// The values of a part of a tensor: mapped, or copied in the order of its rows.
     pub(super) fn stored(&self, tensor: &NamedTensor, part: &gguf::GgufTensor) -> Option<Values> {
-        let Layout::Pairs { .. } = tensor.layout else { return tensor.file.values(part) };
+        let RowLayout::Pairs { .. } = tensor.layout else { return tensor.file.values(part) };
         let rows = part.shape[0];
         let bytes = reordered(tensor.file.raw(part), rows, |row| tensor.layout.source(row, rows));
         Values::copied(part.kind, &bytes)
@@ -38,7 +38,8 @@ impl Checkpoint {
 
     /// A tensor's values in the file's type.
     pub(super) fn native_mapped(&self, name: &str, tensor: &NamedTensor) -> Result<Values, CheckpointError> {
-        if let ([part], Layout::Rows, Stored::Values) = (&tensor.parts[..], tensor.layout, tensor.stored)
+        if let ([part], RowLayout::Rows, FileValues::Values) =
+            (&tensor.parts[..], tensor.layout, tensor.stored)
             && let Some(values) = self.stored(tensor, part)
         {
             self.read.fetch_add(1, Ordering::Relaxed);
@@ -78,9 +79,9 @@ impl Checkpoint {
         self.read.fetch_add(1, Ordering::Relaxed);
         self.report()?;
         Ok(match tensor.layout {
-            Layout::Rows => values,
-            Layout::Frames => interleaved(&values, &tensor.shape),
-            Layout::Pairs { .. } => {
+            RowLayout::Rows => values,
+            RowLayout::Frames => interleaved(&values, &tensor.shape),
+            RowLayout::Pairs { .. } => {
                 let rows = tensor.shape[0];
                 reordered(&values, rows, |row| tensor.layout.source(row, rows))
             }

@@ -1,8 +1,8 @@
 //! Reading quantized matrices: their scales at once, their codes some rows at a time.
 
-use super::read::{Buffers, TakeBytes, combined, in_parallel, rows_per_unit};
+use super::read::{ReadBuffers, TakeBytes, combined, in_parallel, rows_per_unit};
 use super::*;
-use crate::quantized::{Part, QuantizedMatrix, unpack::Unpack};
+use crate::quantized::{FileTensor, QuantizedMatrix, unpack::Unpack};
 use specreel_tensor::weights::TakeRows;
 
 /// Bytes that a thread reads at a time of a tensor that is kept whole.
@@ -42,7 +42,7 @@ impl Checkpoint {
             None => {
                 let (bytes, hash) = self.whole(&matrix.codes)?;
                 hashes.push(hash);
-                in_parallel(unpack.rows.div_ceil(unit), &|index, Buffers { values, .. }| {
+                in_parallel(unpack.rows.div_ceil(unit), &|index, ReadBuffers { values, .. }| {
                     self.report()?;
                     rows(index * unit, &bytes, values)
                 })?;
@@ -89,7 +89,7 @@ impl Checkpoint {
     }
 
     /// All bytes of a tensor, and a hash of them.
-    pub(super) fn whole(&self, part: &Part) -> Result<(Vec<u8>, u64), CheckpointError> {
+    pub(super) fn whole(&self, part: &FileTensor) -> Result<(Vec<u8>, u64), CheckpointError> {
         let mut all = vec![0; part.info.data_offsets.1 - part.info.data_offsets.0];
         let place = DisjointSliceMut::new(&mut all);
         let hash = self.part_chunks(part, CHUNK, &|at, bytes, _, _| {
@@ -100,7 +100,12 @@ impl Checkpoint {
         Ok((all, hash))
     }
 
-    fn part_chunks(&self, part: &Part, chunk: usize, take: TakeBytes<'_>) -> Result<u64, CheckpointError> {
+    fn part_chunks(
+        &self,
+        part: &FileTensor,
+        chunk: usize,
+        take: TakeBytes<'_>,
+    ) -> Result<u64, CheckpointError> {
         self.chunks(&self.shards[part.shard], &part.info, chunk, take)
     }
 }

@@ -15,7 +15,7 @@ const UNIT: usize = 1 << 17;
 const ROWS: usize = 16;
 
 #[derive(Default)]
-pub(super) struct Buffers {
+pub(super) struct ReadBuffers {
     bytes: Vec<u8>,
     bits: Vec<u16>,
     pub values: Vec<f32>,
@@ -41,9 +41,9 @@ pub(super) fn rows_per_unit(row: usize) -> usize {
 /// Do so many pieces of work on all threads, each with buffers. Returns the first failure in the order of the work.
 pub(super) fn in_parallel<E: Send>(
     count: usize,
-    work: &(dyn Fn(usize, &mut Buffers) -> Result<(), E> + Sync),
+    work: &(dyn Fn(usize, &mut ReadBuffers) -> Result<(), E> + Sync),
 ) -> Result<(), E> {
-    let buffers: Mutex<Vec<Buffers>> = Mutex::default();
+    let buffers: Mutex<Vec<ReadBuffers>> = Mutex::default();
     let failure: Mutex<Option<(usize, E)>> = Mutex::new(None);
     ThreadPool::global().run(count, &|index| {
         let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,9 +113,9 @@ impl Checkpoint {
     pub fn hash(&self, name: &str) -> Result<Option<u64>, CheckpointError> {
         let hash = match self.stored_in(name) {
             None => return Ok(None),
-            Some(Origin::Plain(shard, info)) => self.units(name, shard, info, &|_, _, _| Ok(()))?,
-            Some(Origin::Quantized(matrix)) => self.quantized_hash(matrix)?,
-            Some(Origin::Transposed(matrix, _)) => self.whole(&matrix.stored)?.1,
+            Some(TensorPlace::Plain(shard, info)) => self.units(name, shard, info, &|_, _, _| Ok(()))?,
+            Some(TensorPlace::Quantized(matrix)) => self.quantized_hash(matrix)?,
+            Some(TensorPlace::Transposed(matrix, _)) => self.whole(&matrix.stored)?.1,
         };
         Ok(Some(match self.delta(name)? {
             None => hash,
@@ -198,7 +198,7 @@ impl Checkpoint {
         let count = (end - start).div_ceil(chunk);
         shard.read_ahead(start, end);
         let hashes: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
-        in_parallel(count, &|index, Buffers { bytes, bits, values }| {
+        in_parallel(count, &|index, ReadBuffers { bytes, bits, values }| {
             self.report()?;
             let at = index * chunk;
             bytes.resize(chunk.min(end - start - at), 0);

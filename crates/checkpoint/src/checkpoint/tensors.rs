@@ -4,11 +4,11 @@ use super::{
     read::{combined, each_unit, half_kind},
     *,
 };
-use crate::gguf::{Layout, Stored};
+use crate::gguf::{FileValues, RowLayout};
 use specreel_tensor::{
     Weights,
     cpu::{kernels::HalfKind, linear::Weight, table::Values},
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
     weights::TakeRows,
 };
 
@@ -65,7 +65,7 @@ impl Weights for Checkpoint {
 
     fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
         let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
-        if tensor.layout == Layout::Frames || tensor.stored != Stored::Values {
+        if tensor.layout == RowLayout::Frames || tensor.stored != FileValues::Values {
             return Err(CheckpointError::tensor(name, "is no matrix"));
         }
         self.report()?;
@@ -128,7 +128,7 @@ impl Weights for Checkpoint {
         self.files.gguf().is_some()
     }
 
-    fn kept(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
+    fn kept(&self, key: &str, shape: [usize; 2]) -> Option<KeptMatrix> {
         self.kept.get(key, shape)
     }
 
@@ -146,9 +146,9 @@ impl Checkpoint {
     /// quantized matrix.
     pub(super) fn native_kind(&self, name: &str) -> Option<HalfKind> {
         match self.stored_in(name)? {
-            Origin::Plain(_, info) => half_kind(info.dtype),
-            Origin::Quantized(matrix) => matrix.half_kind(),
-            Origin::Transposed(matrix, _) => half_kind(matrix.stored.info.dtype),
+            TensorPlace::Plain(_, info) => half_kind(info.dtype),
+            TensorPlace::Quantized(matrix) => matrix.half_kind(),
+            TensorPlace::Transposed(matrix, _) => half_kind(matrix.stored.info.dtype),
         }
     }
 
@@ -168,13 +168,13 @@ impl Checkpoint {
     fn stored_values(
         &self,
         name: &str,
-        origin: Origin<'_>,
+        origin: TensorPlace<'_>,
         take: TakeRows<'_>,
     ) -> Result<u64, CheckpointError> {
         let (shard, info) = match origin {
-            Origin::Plain(shard, info) => (shard, info),
-            Origin::Quantized(matrix) => return self.unpacked(name, matrix, take),
-            Origin::Transposed(matrix, first) => return self.transposed(name, matrix, first, take),
+            TensorPlace::Plain(shard, info) => (shard, info),
+            TensorPlace::Quantized(matrix) => return self.unpacked(name, matrix, take),
+            TensorPlace::Transposed(matrix, first) => return self.transposed(name, matrix, first, take),
         };
         if !adapted::is_channels_last(name, &info.shape) {
             return self.widened(name, shard, info, take);
@@ -192,7 +192,7 @@ impl Checkpoint {
         shape: [usize; 2],
         rows: usize,
     ) -> Result<Vec<f32>, CheckpointError> {
-        let Origin::Plain(shard, info) = self.check(name, &shape)? else {
+        let TensorPlace::Plain(shard, info) = self.check(name, &shape)? else {
             return Err(CheckpointError::tensor(name, "is quantized, expected type F32, F16 or BF16"));
         };
         let count = rows.min(shape[0]) * shape[1];
@@ -223,16 +223,16 @@ impl Checkpoint {
     }
 
     /// The location of a tensor, if it has this shape and a supported type.
-    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<Origin<'_>, CheckpointError> {
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<TensorPlace<'_>, CheckpointError> {
         let origin = self.stored_in(name).ok_or_else(|| self.missing(name))?;
         self.check_shape(name, origin.shape(), shape)?;
         let dtype = match origin {
-            Origin::Quantized(_) => None,
-            Origin::Plain(_, info) => Some(info.dtype),
-            Origin::Transposed(matrix, _) => Some(matrix.stored.info.dtype),
+            TensorPlace::Quantized(_) => None,
+            TensorPlace::Plain(_, info) => Some(info.dtype),
+            TensorPlace::Transposed(matrix, _) => Some(matrix.stored.info.dtype),
         };
         let problem = match (origin, dtype) {
-            (Origin::Quantized(matrix), _) => matrix.check().err(),
+            (TensorPlace::Quantized(matrix), _) => matrix.check().err(),
             (_, Some(Dtype::F32 | Dtype::F16 | Dtype::BF16) | None) => None,
             (_, Some(other)) => Some(format!("expected type F32, F16 or BF16, got {other:?}")),
         };

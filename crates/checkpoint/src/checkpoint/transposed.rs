@@ -1,7 +1,7 @@
 //! Reading matrices whose outputs are columns of a tensor.
 
 use super::{
-    read::{Buffers, in_parallel, rows_per_unit},
+    read::{ReadBuffers, in_parallel, rows_per_unit},
     tensors::widen,
     *,
 };
@@ -21,7 +21,7 @@ impl Checkpoint {
         let (bytes, hash) = self.whole(&matrix.stored)?;
         let size = stored.dtype.bitsize() / 8;
         let unit = rows_per_unit(width.max(1));
-        in_parallel(rows.div_ceil(unit), &|index, Buffers { values, .. }| {
+        in_parallel(rows.div_ceil(unit), &|index, ReadBuffers { values, .. }| {
             self.report()?;
             let (from, count) = (index * unit, unit.min(rows - index * unit));
             values.resize(count * width, 0.0);
@@ -60,7 +60,8 @@ mod tests {
             let mut first = Vec::new();
             for tensor in experts {
                 let shape = [tensor.shape[0], tensor.shape[1]];
-                let is_transposed = matches!(checkpoint.stored_in(tensor.name), Some(Origin::Transposed(..)));
+                let is_transposed =
+                    matches!(checkpoint.stored_in(tensor.name), Some(TensorPlace::Transposed(..)));
                 assert_eq!(is_transposed, transposed, "{name}");
                 let rows = Mutex::new(vec![f32::NAN; shape[0] * shape[1]]);
                 let hash = checkpoint.rows_parallel(tensor.name, shape, &|row, values| {

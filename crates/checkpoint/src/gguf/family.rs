@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     GgufFile,
-    names::{self, Named},
+    names::{self, NamedTensors},
 };
 
 /// Most blocks of a tower.
@@ -39,9 +39,9 @@ pub(crate) struct Architecture {
     /// `vision_config`, and the tower's other values in the family's `config.json`.
     pub(super) vision_config: fn(&GgufFile) -> Result<Value, String>,
     /// The tensors of the language model under the names of this crate.
-    pub(super) text_tensors: fn(&Arc<GgufFile>) -> Named,
+    pub(super) text_tensors: fn(&Arc<GgufFile>) -> NamedTensors,
     /// The tensors of the tower under the names of this crate.
-    pub(super) tower_tensors: fn(&Arc<GgufFile>) -> Named,
+    pub(super) tower_tensors: fn(&Arc<GgufFile>) -> NamedTensors,
 }
 
 /// `general.architecture`; empty if the file has none.

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{MAGIC, Metadata, reader::Reader, tensor_type};
+use super::{MAGIC, Metadata, reader::ByteReader, tensor_type};
 use specreel_tensor::{CheckpointError, TensorType, store::FileMap};
 
 /// Most pairs and most tensors of a file; files have some hundred.
@@ -44,13 +44,13 @@ impl Listed {
     }
 }
 
-pub(super) struct Header {
+pub(super) struct GgufHeader {
     pub map: Arc<FileMap>,
     pub metadata: Metadata,
     pub tensors: Vec<Listed>,
 }
 
-impl Header {
+impl GgufHeader {
     /// Map a file and read its header. Fails if it cannot be read, is truncated, or says something that cannot be.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
         let map = mapped(path)?;
@@ -60,7 +60,7 @@ impl Header {
     fn parse(map: Arc<FileMap>) -> Result<Self, Refusal> {
         let (metadata, at, count) = pairs(&map)?;
         let bytes = map.bytes();
-        let mut reader = Reader::new(bytes, at);
+        let mut reader = ByteReader::new(bytes, at);
         let mut tensors = list(&mut reader, count).map_err(damaged)?;
         place(&mut tensors, &metadata, reader.at(), bytes.len()).map_err(damaged)?;
         Ok(Self { map, metadata, tensors })
@@ -71,7 +71,7 @@ impl Header {
 pub(super) fn beginning(path: &Path) -> Option<Vec<Listed>> {
     let map = mapped(path).ok()?;
     let (_, at, count) = pairs(&map).ok()?;
-    list(&mut Reader::new(map.bytes(), at), count).ok()
+    list(&mut ByteReader::new(map.bytes(), at), count).ok()
 }
 
 /// The key-value pairs of a file. Fails if it cannot be read, or its pairs are invalid.
@@ -91,7 +91,7 @@ fn pairs(map: &Arc<FileMap>) -> Result<(Metadata, usize, u64), Refusal> {
         let hint = "pass a GGUF file, or a directory in Hugging Face layout";
         return Err(("not a GGUF file".into(), hint));
     }
-    let mut reader = Reader::new(bytes, MAGIC.len());
+    let mut reader = ByteReader::new(bytes, MAGIC.len());
     match reader.u32().map_err(damaged)? {
         2 | 3 => {}
         1 => {
@@ -120,7 +120,7 @@ fn pairs(map: &Arc<FileMap>) -> Result<(Metadata, usize, u64), Refusal> {
 }
 
 /// The tensors; where they are counts from the first one, and sizes of types that are not supported are 0.
-fn list(reader: &mut Reader<'_>, count: u64) -> Result<Vec<Listed>, String> {
+fn list(reader: &mut ByteReader<'_>, count: u64) -> Result<Vec<Listed>, String> {
     let mut listed = Vec::new();
     let mut names = BTreeSet::new();
     for _ in 0..count {
@@ -214,7 +214,7 @@ pub struct TypeShare {
 }
 
 /// The tensors of files by type, the largest part first.
-pub(super) fn shares<'a>(headers: impl IntoIterator<Item = &'a Header>) -> Vec<TypeShare> {
+pub(super) fn shares<'a>(headers: impl IntoIterator<Item = &'a GgufHeader>) -> Vec<TypeShare> {
     let mut shares: BTreeMap<String, TypeShare> = BTreeMap::new();
     for tensor in headers.into_iter().flat_map(|header| &header.tensors) {
         let dtype = tensor.kind.as_ref().map_or_else(|name| name.to_lowercase(), |kind| kind.name().into());

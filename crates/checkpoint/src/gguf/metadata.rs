@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use super::reader::Reader;
+use super::reader::ByteReader;
 use specreel_tensor::store::FileMap;
 
 /// Longest key, in bytes.
@@ -74,7 +74,7 @@ pub struct Metadata {
 
 impl Metadata {
     /// Read `count` pairs.
-    pub(super) fn read(map: &Arc<FileMap>, reader: &mut Reader<'_>, count: u64) -> Result<Self, String> {
+    pub(super) fn read(map: &Arc<FileMap>, reader: &mut ByteReader<'_>, count: u64) -> Result<Self, String> {
         let mut values = BTreeMap::new();
         for _ in 0..count {
             let key = reader.name("a key", KEY)?.to_owned();
@@ -89,7 +89,7 @@ impl Metadata {
         Ok(Self { map: Arc::clone(map), values })
     }
 
-    fn value(bytes: &[u8], reader: &mut Reader<'_>, kind: u32) -> Result<Value, String> {
+    fn value(bytes: &[u8], reader: &mut ByteReader<'_>, kind: u32) -> Result<Value, String> {
         if let Some(width) = width(kind) {
             return scalar(kind, &bytes[reader.skip(width as u64)?]);
         }
@@ -189,7 +189,7 @@ impl Metadata {
     pub(crate) fn strings(&self, key: &str) -> Result<Option<Vec<&str>>, String> {
         self.get(key, "an array of UTF-8 strings", |value| {
             let Value::Array { kind: STRING_KIND, len, bytes } = value else { return None };
-            let mut reader = Reader::new(&self.map.bytes()[..bytes.end], bytes.start);
+            let mut reader = ByteReader::new(&self.map.bytes()[..bytes.end], bytes.start);
             let mut strings = Vec::with_capacity(*len);
             for _ in 0..*len {
                 strings.push(std::str::from_utf8(&self.map.bytes()[reader.string(STRING).ok()?]).ok()?);

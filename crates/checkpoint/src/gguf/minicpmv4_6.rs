@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     family::{Architecture, TowerSizes, rows},
-    names::{self, Named, Pair},
+    names::{self, NamePair, NamedTensors},
     qwen3_5::QWEN3_5,
 };
 
@@ -28,7 +28,7 @@ const OUTPUT: &str = "mm.down.weight";
 const POSITIONS: &str = "v.position_embd.weight";
 
 /// The tensors outside of the blocks. The layer that joins states has the name of its module.
-const TOWER: [Pair; 14] = [
+const TOWER: [NamePair; 14] = [
     ("v.patch_embd", "vision_tower.embeddings.patch_embedding"),
     ("v.position_embd", "vision_tower.embeddings.position_embedding"),
     ("v.post_ln", "vision_tower.post_layernorm"),
@@ -77,6 +77,6 @@ fn vision_config(file: &GgufFile) -> Result<Value, String> {
     }))
 }
 
-fn tower_tensors(file: &Arc<GgufFile>) -> Named {
+fn tower_tensors(file: &Arc<GgufFile>) -> NamedTensors {
     names::siglip(file, "vision_tower", &TOWER)
 }

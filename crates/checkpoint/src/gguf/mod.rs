@@ -29,7 +29,7 @@ pub use file::{GgufFile, GgufTensor};
 pub use header::TypeShare;
 pub use metadata::Metadata;
 pub use model::{GgufModel, towers_of};
-pub(super) use names::{Layout, NamedTensor, Stored};
+pub(super) use names::{FileValues, NamedTensor, RowLayout};
 pub use vocabulary::Vocabulary;
 
 /// The first bytes of every file.

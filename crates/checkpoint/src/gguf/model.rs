@@ -14,7 +14,7 @@ use super::{
     file::as_one,
     file_names,
     header::DAMAGED,
-    names::Named,
+    names::NamedTensors,
 };
 use specreel_tensor::{CheckpointError, TensorType};
 
@@ -152,7 +152,7 @@ impl GgufModel {
         Ok([read("clip.vision.image_mean")?, read("clip.vision.image_std")?])
     }
 
-    pub(crate) fn named(&self) -> Named {
+    pub(crate) fn named(&self) -> NamedTensors {
         let mut named = (self.row.text_tensors)(&self.text);
         named.append(&mut (self.row.tower_tensors)(&self.tower));
         named

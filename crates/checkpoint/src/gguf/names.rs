@@ -6,7 +6,7 @@ use super::{GgufFile, GgufTensor};
 
 /// How a tensor of this crate is made of tensors of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum RowLayout {
     /// One below the other.
     Rows,
     /// The kernels `[outputs, channels, height, width]` of each frame, of a kernel `[outputs, channels, frames, height, width]`.
@@ -15,7 +15,7 @@ pub(crate) enum Layout {
     Pairs { heads: usize },
 }
 
-impl Layout {
+impl RowLayout {
     /// The row of a file that is this row of a tensor of `rows` rows.
     pub fn source(self, row: usize, rows: usize) -> usize {
         let Self::Pairs { heads } = self else { return row };
@@ -28,7 +28,7 @@ impl Layout {
 
 /// What a file holds in place of the values w of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum FileValues {
     Values,
     /// 1 + w.
     OneMore,
@@ -36,7 +36,7 @@ pub(crate) enum Stored {
     NegatedExponential,
 }
 
-impl Stored {
+impl FileValues {
     /// The value of which a file holds this. Not finite where it stands for no value.
     pub fn value(self, stored: f32) -> f32 {
         match self {
@@ -51,8 +51,8 @@ pub(crate) struct NamedTensor {
     pub shape: Vec<usize>,
     pub file: Arc<GgufFile>,
     pub parts: Vec<GgufTensor>,
-    pub layout: Layout,
-    pub stored: Stored,
+    pub layout: RowLayout,
+    pub stored: FileValues,
 }
 
 impl NamedTensor {
@@ -63,12 +63,12 @@ impl NamedTensor {
 }
 
 /// A tensor's names: in a file without the block's prefix, here without the block's prefix.
-pub(super) type Pair = (&'static str, &'static str);
+pub(super) type NamePair = (&'static str, &'static str);
 
-const TEXT: [Pair; 3] =
+const TEXT: [NamePair; 3] =
     [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
-const LAYER: [Pair; 16] = [
+const LAYER: [NamePair; 16] = [
     ("attn_norm", "input_layernorm"),
     ("attn_q_norm", "self_attn.q_norm"),
     ("attn_k_norm", "self_attn.k_norm"),
@@ -102,20 +102,20 @@ const EXPERTS: [(&str, &[&str]); 4] = [
 const MOST_EXPERTS: usize = 4096;
 
 /// The tensors of Qwen2-VL and Qwen2.5-VL outside of the blocks.
-pub(super) const MERGER: [Pair; 3] =
+pub(super) const MERGER: [NamePair; 3] =
     [("v.post_ln", "merger.ln_q"), ("mm.0", "merger.mlp.0"), ("mm.2", "merger.mlp.2")];
 
-const BLOCK: [Pair; 4] =
+const BLOCK: [NamePair; 4] =
     [("ln1", "norm1"), ("ln2", "norm2"), ("attn_out", "attn.proj"), ("attn_qkv", "attn.qkv")];
 
 /// The feed-forward layers of a block with gates (Qwen2.5-VL).
-pub(super) const GATED: [Pair; 3] =
+pub(super) const GATED: [NamePair; 3] =
     [("ffn_gate", "mlp.gate_proj"), ("ffn_up", "mlp.up_proj"), ("ffn_down", "mlp.down_proj")];
 /// The plain feed-forward layers of a block (Qwen2-VL).
-pub(super) const PLAIN: [Pair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
+pub(super) const PLAIN: [NamePair; 2] = [("ffn_up", "mlp.fc1"), ("ffn_down", "mlp.fc2")];
 
 /// The tensors of a block of SigLIP.
-const SIGLIP_BLOCK: [Pair; 8] = [
+const SIGLIP_BLOCK: [NamePair; 8] = [
     ("ln1", "layer_norm1"),
     ("ln2", "layer_norm2"),
     ("attn_q", "self_attn.q_proj"),
@@ -133,19 +133,19 @@ const PATCHES: &str = "v.patch_embd.weight";
 const QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
 
 /// The same tensors under the names of this crate.
-pub(crate) type Named = BTreeMap<String, NamedTensor>;
+pub(crate) type NamedTensors = BTreeMap<String, NamedTensor>;
 
 /// Add a tensor that consists of these tensors, one below the other.
-pub(super) fn insert(named: &mut Named, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
+pub(super) fn insert(named: &mut NamedTensors, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
     let Some(first) = parts.first() else { return };
     let mut shape = first.shape.clone();
     shape[0] = parts.iter().map(|part| part.shape[0]).sum();
-    let (file, layout, stored) = (Arc::clone(file), Layout::Rows, Stored::Values);
+    let (file, layout, stored) = (Arc::clone(file), RowLayout::Rows, FileValues::Values);
     named.insert(name, NamedTensor { shape, file, parts, layout, stored });
 }
 
 /// The name of a pair in a list, with what follows it.
-pub(super) fn renamed(pairs: &[Pair], rest: &str) -> Option<String> {
+pub(super) fn renamed(pairs: &[NamePair], rest: &str) -> Option<String> {
     pairs.iter().find_map(|(theirs, ours)| {
         let suffix = rest.strip_prefix(theirs)?;
         suffix.starts_with('.').then(|| format!("{ours}{suffix}"))
@@ -159,8 +159,8 @@ pub(super) fn block<'n>(name: &'n str, prefix: &str) -> Option<(usize, &'n str)>
 }
 
 /// The tensors of a language model. Those that are not known keep their names.
-pub(super) fn text(file: &Arc<GgufFile>) -> Named {
-    let mut named = Named::new();
+pub(super) fn text(file: &Arc<GgufFile>) -> NamedTensors {
+    let mut named = NamedTensors::new();
     for (name, tensor) in &file.tensors {
         let mut tensor = tensor.clone();
         let ours = match block(name, "blk") {
@@ -210,8 +210,8 @@ fn unswapped(rest: &str, swapped: bool) -> String {
 }
 
 /// The tensors of a Qwen tower, below `visual.`, with these feed-forward layers, and `others` outside of the blocks.
-pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) -> Named {
-    let mut named = Named::new();
+pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[NamePair], others: &[NamePair]) -> NamedTensors {
+    let mut named = NamedTensors::new();
     let swapped = swaps_feed_forward(file);
     for (name, tensor) in &file.tensors {
         let ours = match block(name, "v.blk") {
@@ -245,8 +245,8 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) ->
             shape: vec![outputs, channels, 2, height, width],
             file: Arc::clone(file),
             parts: vec![first, second],
-            layout: Layout::Frames,
-            stored: Stored::Values,
+            layout: RowLayout::Frames,
+            stored: FileValues::Values,
         };
         named.insert("visual.patch_embed.proj.weight".into(), tensor);
     }
@@ -254,8 +254,8 @@ pub(super) fn qwen_tower(file: &Arc<GgufFile>, ffn: &[Pair], others: &[Pair]) ->
 }
 
 /// The tensors of a SigLIP tower below `at`, and `others` outside of the blocks.
-pub(super) fn siglip(file: &Arc<GgufFile>, at: &str, others: &[Pair]) -> Named {
-    let mut named = Named::new();
+pub(super) fn siglip(file: &Arc<GgufFile>, at: &str, others: &[NamePair]) -> NamedTensors {
+    let mut named = NamedTensors::new();
     let swapped = swaps_feed_forward(file);
     for (name, tensor) in &file.tensors {
         let ours = match block(name, "v.blk") {
@@ -285,21 +285,23 @@ mod tests {
     #[test]
     fn paired_rows_are_found_again() {
         // Two heads of four rows: those that rotate together (0 and 2, 1 and 3) are neighbors in a file.
-        let order: Vec<usize> = (0..8).map(|row| Layout::Pairs { heads: 2 }.source(row, 8)).collect();
+        let order: Vec<usize> = (0..8).map(|row| RowLayout::Pairs { heads: 2 }.source(row, 8)).collect();
         assert_eq!(order, [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert_eq!((0..3).map(|row| Layout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((0..3).map(|row| RowLayout::Rows.source(row, 3)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
     fn values_are_found_again() {
         for value in [-3.5f32, -0.25, 0.0, 0.125, 1.0, 2.75] {
-            assert_eq!(Stored::Values.value(value), value);
-            assert_eq!(Stored::OneMore.value(1.0 + value), value);
-            let again = Stored::NegatedExponential.value(-value.exp());
+            assert_eq!(FileValues::Values.value(value), value);
+            assert_eq!(FileValues::OneMore.value(1.0 + value), value);
+            let again = FileValues::NegatedExponential.value(-value.exp());
             assert!((again - value).abs() < 3e-7 * (1.0 + value.abs()), "{value}: {again}");
         }
         // A rate that does not decay has no logarithm.
-        assert!([0.0, 0.5, f32::INFINITY].iter().all(|x| !Stored::NegatedExponential.value(*x).is_finite()));
+        assert!(
+            [0.0, 0.5, f32::INFINITY].iter().all(|x| !FileValues::NegatedExponential.value(*x).is_finite())
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     Metadata, file_names,
-    header::{DAMAGED, Header},
+    header::{DAMAGED, GgufHeader},
     origin,
 };
 use specreel_tensor::CheckpointError;
@@ -55,10 +55,10 @@ impl Split {
 
 /// The headers of the model that a file is, or is a part of, and everything that is wrong with its files. All parts are there and
 /// belong together if there is no problem.
-pub(super) fn open(path: &Path) -> (Vec<Header>, Vec<CheckpointError>) {
+pub(super) fn open(path: &Path) -> (Vec<GgufHeader>, Vec<CheckpointError>) {
     let named = file_names::part_of(&name_of(path)).filter(|(_, count)| *count > 1);
     let Some((_, count)) = named else {
-        return match Header::open(path).and_then(|header| whole(path, header)) {
+        return match GgufHeader::open(path).and_then(|header| whole(path, header)) {
             Ok(header) => (vec![header], Vec::new()),
             Err(problem) => (Vec::new(), vec![problem]),
         };
@@ -69,7 +69,7 @@ pub(super) fn open(path: &Path) -> (Vec<Header>, Vec<CheckpointError>) {
         return (Vec::new(), vec![CheckpointError::file_hint(path, problem, other_parts(path))]);
     }
     // The name may be one that somebody chose for a whole model.
-    if let Ok(header) = Header::open(path)
+    if let Ok(header) = GgufHeader::open(path)
         && Split::read(&header.metadata).is_ok_and(|split| split.is_none())
         && !header.tensors.is_empty()
         && header.metadata.contains("general.architecture")
@@ -81,7 +81,7 @@ pub(super) fn open(path: &Path) -> (Vec<Header>, Vec<CheckpointError>) {
     let mut problems: Vec<CheckpointError> = absent(path, count, &missing).into_iter().collect();
     let mut headers = Vec::new();
     for (number, path) in there {
-        match Header::open(path) {
+        match GgufHeader::open(path) {
             Ok(header) => headers.push((number, header)),
             Err(problem) => problems.push(problem),
         }
@@ -92,7 +92,7 @@ pub(super) fn open(path: &Path) -> (Vec<Header>, Vec<CheckpointError>) {
 }
 
 /// A file whose name is none of a part must be a whole model.
-fn whole(path: &Path, header: Header) -> Result<Header, CheckpointError> {
+fn whole(path: &Path, header: GgufHeader) -> Result<GgufHeader, CheckpointError> {
     let split = Split::read(&header.metadata);
     match split.map_err(|problem| CheckpointError::file_hint(path, problem, DAMAGED))? {
         None => Ok(header),
@@ -135,9 +135,9 @@ fn other_parts(path: &Path) -> String {
 }
 
 /// What says that parts do not belong together. `whole` if none is missing.
-fn mismatches(headers: &[(usize, Header)], count: u64, whole: bool) -> Vec<CheckpointError> {
+fn mismatches(headers: &[(usize, GgufHeader)], count: u64, whole: bool) -> Vec<CheckpointError> {
     let mut problems = Vec::new();
-    let mut refuse = |header: &Header, problem: String| {
+    let mut refuse = |header: &GgufHeader, problem: String| {
         let path = header.map.path();
         problems.push(CheckpointError::file_hint(path, problem, other_parts(path)));
     };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::{
     Metadata, file_names,
-    header::{Header, Listed},
+    header::{GgufHeader, Listed},
     origin::repository_of,
     parts, tensor_type,
 };
@@ -35,7 +35,7 @@ fn group(name: &str) -> String {
 }
 
 /// The problem of files with tensors of types that are not supported, and which file of the same model can be used.
-pub(super) fn unsupported_types(headers: &[Header]) -> Option<CheckpointError> {
+pub(super) fn unsupported_types(headers: &[GgufHeader]) -> Option<CheckpointError> {
     let first = headers.first()?;
     let problem = problem(headers.iter().flat_map(|header| &header.tensors))?;
     let path = first.map.path();

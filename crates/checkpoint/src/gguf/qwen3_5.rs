@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     family::{Architecture, name_of, required, sections},
-    names::{self, Named, Pair, Stored},
+    names::{self, FileValues, NamePair, NamedTensors},
     qwen3_vl::{self, QWEN3_VL},
 };
 
@@ -33,7 +33,7 @@ pub(crate) const QWEN3_5: Architecture = Architecture {
 pub(crate) const MOE: Architecture = Architecture { text: "qwen35moe", model_type: "qwen3_5_moe", ..QWEN3_5 };
 
 /// The tensors of a layer that other families lack.
-const LAYER: [Pair; 8] = [
+const LAYER: [NamePair; 8] = [
     ("post_attention_norm", "post_attention_layernorm"),
     ("attn_qkv", "linear_attn.in_proj_qkv"),
     ("attn_gate", "linear_attn.in_proj_z"),
@@ -45,10 +45,10 @@ const LAYER: [Pair; 8] = [
 ];
 
 /// Those whose names have no `.weight`.
-const EXACT: [Pair; 2] = [("ssm_a", "linear_attn.A_log"), ("ssm_dt.bias", "linear_attn.dt_bias")];
+const EXACT: [NamePair; 2] = [("ssm_a", "linear_attn.A_log"), ("ssm_dt.bias", "linear_attn.dt_bias")];
 
 /// The tensors of a layer for multi-token prediction that a decoder layer lacks: names below `mtp.`.
-const PREDICTION: [Pair; 4] = [
+const PREDICTION: [NamePair; 4] = [
     ("nextn.eh_proj", "fc"),
     ("nextn.enorm", "pre_fc_norm_embedding"),
     ("nextn.hnorm", "pre_fc_norm_hidden"),
@@ -122,10 +122,10 @@ fn vision_config(file: &GgufFile) -> Result<Value, String> {
     }
 }
 
-fn text_tensors(file: &Arc<GgufFile>) -> Named {
+fn text_tensors(file: &Arc<GgufFile>) -> NamedTensors {
     // Counts that do not fit are an error of the configuration.
     let layers = layers(file).map_or(usize::MAX, |(layers, _)| layers as usize);
-    let mut named = Named::new();
+    let mut named = NamedTensors::new();
     for (theirs, mut tensor) in names::text(file) {
         let name = own_name(&theirs, layers).unwrap_or(theirs);
         tensor.stored = stored(&name);
@@ -149,15 +149,15 @@ fn own_name(name: &str, layers: usize) -> Option<String> {
 }
 
 /// What a file holds in place of a tensor's values.
-fn stored(name: &str) -> Stored {
+fn stored(name: &str) -> FileValues {
     let norm = name.ends_with("norm.weight")
         || name.ends_with("layernorm.weight")
         || name.ends_with("pre_fc_norm_embedding.weight")
         || name.ends_with("pre_fc_norm_hidden.weight");
     match () {
-        () if name.ends_with(".A_log") => Stored::NegatedExponential,
-        () if norm && !name.ends_with(".linear_attn.norm.weight") => Stored::OneMore,
-        () => Stored::Values,
+        () if name.ends_with(".A_log") => FileValues::NegatedExponential,
+        () if norm && !name.ends_with(".linear_attn.norm.weight") => FileValues::OneMore,
+        () => FileValues::Values,
     }
 }
 
@@ -188,16 +188,16 @@ mod tests {
     #[test]
     fn norms_but_those_of_linear_attention_hold_one_more() {
         for (name, expected) in [
-            ("model.norm.weight", Stored::OneMore),
-            ("model.layers.0.input_layernorm.weight", Stored::OneMore),
-            ("model.layers.3.self_attn.k_norm.weight", Stored::OneMore),
-            ("mtp.norm.weight", Stored::OneMore),
-            ("mtp.pre_fc_norm_embedding.weight", Stored::OneMore),
-            ("mtp.pre_fc_norm_hidden.weight", Stored::OneMore),
-            ("model.layers.0.linear_attn.norm.weight", Stored::Values),
-            ("model.layers.0.linear_attn.A_log", Stored::NegatedExponential),
-            ("model.layers.0.linear_attn.dt_bias", Stored::Values),
-            ("model.layers.0.mlp.up_proj.weight", Stored::Values),
+            ("model.norm.weight", FileValues::OneMore),
+            ("model.layers.0.input_layernorm.weight", FileValues::OneMore),
+            ("model.layers.3.self_attn.k_norm.weight", FileValues::OneMore),
+            ("mtp.norm.weight", FileValues::OneMore),
+            ("mtp.pre_fc_norm_embedding.weight", FileValues::OneMore),
+            ("mtp.pre_fc_norm_hidden.weight", FileValues::OneMore),
+            ("model.layers.0.linear_attn.norm.weight", FileValues::Values),
+            ("model.layers.0.linear_attn.A_log", FileValues::NegatedExponential),
+            ("model.layers.0.linear_attn.dt_bias", FileValues::Values),
+            ("model.layers.0.mlp.up_proj.weight", FileValues::Values),
         ] {
             assert_eq!(stored(name), expected, "{name}");
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     family::{Architecture, TowerSizes, name_of, required, rows, sections, vision_integer},
-    names::{self, Named, Pair},
+    names::{self, NamePair, NamedTensors},
     qwen2_vl::{ENDS, OUTPUT, TEMPORAL},
 };
 
@@ -32,11 +32,11 @@ pub const QWEN3_VL: Architecture = Architecture {
 pub const MOE: Architecture = Architecture { text: "qwen3vlmoe", model_type: "qwen3_vl_moe", ..QWEN3_VL };
 
 /// A merger of DeepStack: `v.deepstack.N`, where N is the block whose states it merges.
-const DEEPSTACK: [Pair; 3] = [("norm", "norm"), ("fc1", "linear_fc1"), ("fc2", "linear_fc2")];
+const DEEPSTACK: [NamePair; 3] = [("norm", "norm"), ("fc1", "linear_fc1"), ("fc2", "linear_fc2")];
 
-const BLOCK: [Pair; 2] = [("ffn_up", "mlp.linear_fc1"), ("ffn_down", "mlp.linear_fc2")];
+const BLOCK: [NamePair; 2] = [("ffn_up", "mlp.linear_fc1"), ("ffn_down", "mlp.linear_fc2")];
 
-const TOWER: [Pair; 5] = [
+const TOWER: [NamePair; 5] = [
     ("v.patch_embd", "patch_embed.proj"),
     ("v.position_embd", "pos_embed"),
     ("v.post_ln", "merger.norm"),
@@ -75,7 +75,7 @@ pub(super) fn deepstack(file: &GgufFile) -> Result<Vec<usize>, String> {
     Ok((0..).zip(flags).filter(|(_, merged)| *merged).map(|(block, _)| block).collect())
 }
 
-fn tower_tensors(file: &Arc<GgufFile>) -> Named {
+fn tower_tensors(file: &Arc<GgufFile>) -> NamedTensors {
     let mut named = names::qwen_tower(file, &BLOCK, &TOWER);
     // An invalid list is an error of the configuration.
     let blocks = deepstack(file).unwrap_or_default();

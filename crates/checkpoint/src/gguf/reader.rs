@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 /// A position in some bytes. Nothing is read beyond their end.
-pub(super) struct Reader<'a> {
+pub(super) struct ByteReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     pub fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     GgufFile,
     family::{Architecture, TowerSizes, required},
-    names::{self, Layout, Named, Pair},
+    names::{self, NamePair, NamedTensors, RowLayout},
 };
 
 pub const SMOLVLM: Architecture = Architecture {
@@ -28,7 +28,7 @@ pub const SMOLVLM: Architecture = Architecture {
 
 const OUTPUT: &str = "mm.model.fc.weight";
 
-const TOWER: [Pair; 4] = [
+const TOWER: [NamePair; 4] = [
     ("v.patch_embd", "vision_model.embeddings.patch_embedding"),
     ("v.position_embd", "vision_model.embeddings.position_embedding"),
     ("v.post_ln", "vision_model.post_layernorm"),
@@ -73,7 +73,7 @@ fn epsilon(file: &GgufFile) -> Result<f64, String> {
 }
 
 /// The converter reorders the rows of a head's queries and keys: those that rotate with each other become neighbors.
-fn text_tensors(file: &Arc<GgufFile>) -> Named {
+fn text_tensors(file: &Arc<GgufFile>) -> NamedTensors {
     let mut named = names::text(file);
     let heads = |key: &str| file.metadata.integer(key).ok().flatten();
     let all = heads("llama.attention.head_count");
@@ -87,12 +87,12 @@ fn text_tensors(file: &Arc<GgufFile>) -> Named {
         // Sizes that do not fit are an error of the configuration.
         let heads = heads.and_then(|heads| usize::try_from(heads).ok()).filter(|heads| *heads > 0);
         if let Some(heads) = heads.filter(|heads| tensor.shape[0].is_multiple_of(2 * heads)) {
-            tensor.layout = Layout::Pairs { heads };
+            tensor.layout = RowLayout::Pairs { heads };
         }
     }
     named
 }
 
-fn tower_tensors(file: &Arc<GgufFile>) -> Named {
+fn tower_tensors(file: &Arc<GgufFile>) -> NamedTensors {
     names::siglip(file, "vision_model", &TOWER)
 }

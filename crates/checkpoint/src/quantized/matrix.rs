@@ -13,7 +13,7 @@ use crate::shard::Shard;
 
 /// A tensor of a weight file.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct FileTensor {
     /// As in the file.
     pub name: String,
     pub shard: usize,
@@ -28,12 +28,12 @@ pub(crate) struct QuantizedMatrix {
     stem: String,
     /// Outputs and inputs; the shape in the file if that is no matrix.
     pub shape: Vec<usize>,
-    pub codes: Part,
-    scales: Option<Part>,
+    pub codes: FileTensor,
+    scales: Option<FileTensor>,
     /// Zeros, or biases.
-    offsets: Option<Part>,
+    offsets: Option<FileTensor>,
     /// The group of each input.
-    order: Option<Part>,
+    order: Option<FileTensor>,
     /// Scales of activations, which are not used.
     pub unused: bool,
 }
@@ -98,7 +98,7 @@ impl Quantization {
             let mut take = |suffix: &str| {
                 let (name, shard) = names.remove_entry(&format!("{stem}.{suffix}"))?;
                 let info = shards[shard].tensors.get(&name)?.clone();
-                Some(Part { name, shard, info })
+                Some(FileTensor { name, shard, info })
             };
             let Some(codes) = take(codes) else { continue };
             let mut all = scales.iter().filter_map(|suffix| take(suffix));
@@ -158,12 +158,12 @@ impl QuantizedMatrix {
         self.quantization.name()
     }
 
-    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub fn parts(&self) -> impl Iterator<Item = &FileTensor> {
         std::iter::once(&self.codes).chain(self.others())
     }
 
     /// Scales, offsets and order.
-    fn others(&self) -> impl Iterator<Item = &Part> {
+    fn others(&self) -> impl Iterator<Item = &FileTensor> {
         self.scales.iter().chain(&self.offsets).chain(&self.order)
     }
 
@@ -209,7 +209,7 @@ impl QuantizedMatrix {
         let missing = |what: &str| format!("its {what} are missing ({} weights)", self.dtype());
         let scales = self.scales.as_ref().ok_or_else(|| missing("scales"))?;
         let found = &scales.info.shape;
-        let refuse = |part: &Part, expected: &[&[usize]]| {
+        let refuse = |part: &FileTensor, expected: &[&[usize]]| {
             let expected: Vec<String> = expected.iter().map(|shape| format!("{shape:?}")).collect();
             format!("`{}` has shape {:?}, expected {}", part.name, part.info.shape, expected.join(" or "))
         };
@@ -217,7 +217,7 @@ impl QuantizedMatrix {
         let per_word = 32 / bits;
         let group = group.unwrap_or(inputs).min(inputs);
         let columns = inputs.div_ceil(group);
-        let fits = |part: &Option<Part>, expected: &[&[usize]]| match part {
+        let fits = |part: &Option<FileTensor>, expected: &[&[usize]]| match part {
             Some(part) if !expected.contains(&&part.info.shape[..]) => Err(refuse(part, expected)),
             _ => Ok(()),
         };
@@ -267,10 +267,10 @@ impl QuantizedMatrix {
     /// finite, and groups that do not exist.
     pub fn unpack(
         &self,
-        mut read: impl FnMut(&Part) -> Result<Vec<u8>, CheckpointError>,
+        mut read: impl FnMut(&FileTensor) -> Result<Vec<u8>, CheckpointError>,
     ) -> Result<Unpack, CheckpointError> {
         self.check().map_err(|problem| self.refuse(&problem))?;
-        let mut bytes = |part: &Option<Part>| -> Result<Option<Bytes>, CheckpointError> {
+        let mut bytes = |part: &Option<FileTensor>| -> Result<Option<Bytes>, CheckpointError> {
             part.as_ref().map(|part| Ok((part.clone(), read(part)?))).transpose()
         };
         let parts = [bytes(&self.scales)?, bytes(&self.offsets)?, bytes(&self.order)?];
@@ -326,7 +326,7 @@ impl QuantizedMatrix {
 }
 
 /// A tensor with its bytes.
-type Bytes = (Part, Vec<u8>);
+type Bytes = (FileTensor, Vec<u8>);
 
 /// The values of a tensor of floats. Fails for those that are not finite, and other types.
 fn floats((part, bytes): Bytes) -> Result<Vec<f32>, String> {

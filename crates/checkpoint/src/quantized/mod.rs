@@ -19,5 +19,5 @@ pub(crate) mod unpack;
 
 pub(crate) use self::{
     config::Quantization,
-    matrix::{Part, QuantizedMatrix},
+    matrix::{FileTensor, QuantizedMatrix},
 };

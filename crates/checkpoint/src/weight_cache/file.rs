@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::FORMAT;
-use specreel_tensor::{kept::Kept, store::FileMap};
+use specreel_tensor::{kept::KeptMatrix, store::FileMap};
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"SPCRWGTS";
@@ -23,11 +23,11 @@ pub struct Index {
     pub model: String,
     /// Its weight types, for people.
     pub variant: String,
-    pub matrices: Vec<Matrix>,
+    pub matrices: Vec<CachedMatrix>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Matrix {
+pub struct CachedMatrix {
     pub key: String,
     pub format: String,
     /// Rows.
@@ -85,12 +85,12 @@ impl CacheFile {
     }
 
     /// A matrix of this name, outputs and inputs.
-    pub fn matrix(&self, key: &str, shape: [usize; 2]) -> Option<Kept> {
-        let same = |m: &&Matrix| m.key == key && [m.outputs, m.inputs] == shape;
+    pub fn matrix(&self, key: &str, shape: [usize; 2]) -> Option<KeptMatrix> {
+        let same = |m: &&CachedMatrix| m.key == key && [m.outputs, m.inputs] == shape;
         let matrix = self.index.matrices.iter().find(same)?;
         let place = |&(at, bytes, _): &(u64, u64, u64)| (at as usize, bytes as usize);
         let (format, map) = (matrix.format.clone(), Arc::clone(&self.map));
-        Some(Kept { format, shape, map, arrays: matrix.arrays.iter().map(place).collect() })
+        Some(KeptMatrix { format, shape, map, arrays: matrix.arrays.iter().map(place).collect() })
     }
 
     /// Read all arrays and compare them with their hashes.

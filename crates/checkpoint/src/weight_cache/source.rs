@@ -43,7 +43,7 @@ struct FileState {
 
 /// The state of a checkpoint's weight files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source(Vec<FileState>);
+pub struct CheckpointState(Vec<FileState>);
 
 impl FileState {
     fn new(file: String, about: &Metadata) -> Self {
@@ -57,7 +57,7 @@ impl FileState {
     }
 }
 
-impl Source {
+impl CheckpointState {
     /// The state of the open files of a checkpoint in `dir`; `None` if the system does not report it.
     pub fn of(shards: &[Shard], dir: &Path) -> Option<Self> {
         let state = |shard: &Shard| {
@@ -92,7 +92,7 @@ impl Source {
 pub struct Sources {
     /// Hash of the file's index, which has the hashes of all tensors: the list of another file is not valid.
     index: u64,
-    sources: Vec<Source>,
+    sources: Vec<CheckpointState>,
     /// The directories in which they were, the last first.
     #[serde(default)]
     places: Vec<PathBuf>,
@@ -120,7 +120,7 @@ impl Sources {
     }
 
     /// True if the file is known to be made from these weights.
-    pub fn contains(&self, source: &Source) -> bool {
+    pub fn contains(&self, source: &CheckpointState) -> bool {
         self.sources.contains(source)
     }
 
@@ -145,7 +145,7 @@ impl Sources {
     }
 
     /// Add a source in a directory and replace the list at `path`. Without it, hashes are compared at the next start.
-    pub fn add(mut self, source: Source, place: PathBuf, path: &Path) {
+    pub fn add(mut self, source: CheckpointState, place: PathBuf, path: &Path) {
         self.places.retain(|other| *other != place);
         self.places.insert(0, place);
         self.places.truncate(REMEMBERED);

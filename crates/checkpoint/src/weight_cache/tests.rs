@@ -1,8 +1,8 @@
 use std::{fs, io::ErrorKind, time::Duration};
 
 use super::{
-    file::{CacheFile, Index, Matrix, prefix},
-    writer::Writer,
+    file::{CacheFile, CachedMatrix, Index, prefix},
+    writer::CacheWriter,
     *,
 };
 use specreel_tensor::{
@@ -21,10 +21,10 @@ fn weight(dtype: WeightType) -> Weight {
     builder.into_weight()
 }
 
-fn matrix(key: &str, weight: &Weight) -> Matrix {
+fn matrix(key: &str, weight: &Weight) -> CachedMatrix {
     let [outputs, inputs] = SHAPE;
     let tensors = vec![(format!("{key}.weight"), 7)];
-    Matrix { key: key.into(), format: weight.format(), outputs, inputs, arrays: Vec::new(), tensors }
+    CachedMatrix { key: key.into(), format: weight.format(), outputs, inputs, arrays: Vec::new(), tensors }
 }
 
 fn index(model: &str) -> Index {
@@ -37,7 +37,7 @@ fn wait() {
 
 /// A file with one matrix of each type.
 fn write(cache: &WeightCache, id: &str) -> PathBuf {
-    let writer = Writer::start(cache.clone(), id.into(), index("m"), 1).unwrap();
+    let writer = CacheWriter::start(cache.clone(), id.into(), index("m"), 1).unwrap();
     for dtype in WeightType::ALL {
         let weight = weight(dtype);
         writer.matrix(matrix(dtype.name(), &weight), Box::new(weight));
@@ -108,8 +108,8 @@ fn files_that_are_not_whole_are_refused() {
 #[test]
 fn one_writer_at_a_time_and_nothing_is_left_of_one_that_gave_up() {
     let (_dir, cache) = cache();
-    let first = Writer::start(cache.clone(), "a".into(), index("m"), 1).unwrap();
-    let second = Writer::start(cache.clone(), "a".into(), index("m"), 1).err().unwrap();
+    let first = CacheWriter::start(cache.clone(), "a".into(), index("m"), 1).unwrap();
+    let second = CacheWriter::start(cache.clone(), "a".into(), index("m"), 1).err().unwrap();
     assert_eq!(second.kind(), ErrorKind::WouldBlock);
     assert_eq!(cache.remove_partial(), 0, "it is being written");
     drop(first);

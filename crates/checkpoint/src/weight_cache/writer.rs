@@ -17,8 +17,8 @@ use twox_hash::XxHash3_64;
 
 use super::{
     ENDING, PARTIAL, SOURCES,
-    file::{ALIGN, Index, Matrix, prefix},
-    source::{Source, Sources},
+    file::{ALIGN, CachedMatrix, Index, prefix},
+    source::{CheckpointState, Sources},
 };
 use crate::WeightCache;
 use specreel_tensor::kept::Keep;
@@ -53,18 +53,18 @@ impl Drop for Counted {
 }
 
 /// A source, and where its checkpoint is.
-type Listed = (Source, PathBuf);
+type Listed = (CheckpointState, PathBuf);
 
-enum Message {
-    Matrix(Box<Matrix>, Box<dyn Keep>),
+enum WriterMessage {
+    Matrix(Box<CachedMatrix>, Box<dyn Keep>),
     /// All matrices were sent; the source, in this directory, is listed if there is one.
     End(Option<Listed>),
 }
 
-/// The sending half; without [`Writer::end`] nothing is kept.
-pub struct Writer(SyncSender<Message>);
+/// The sending half; without [`CacheWriter::end`] nothing is kept.
+pub struct CacheWriter(SyncSender<WriterMessage>);
 
-impl Writer {
+impl CacheWriter {
     /// Begin a file. So many matrices may wait for the disk; another one waits until it is written.
     /// Fails if it cannot be created; [`io::ErrorKind::WouldBlock`] if another process is writing it.
     pub fn start(cache: WeightCache, id: String, index: Index, waiting: usize) -> io::Result<Self> {
@@ -89,14 +89,14 @@ impl Writer {
         Ok(Self(sender))
     }
 
-    pub fn matrix(&self, matrix: Matrix, arrays: Box<dyn Keep>) {
+    pub fn matrix(&self, matrix: CachedMatrix, arrays: Box<dyn Keep>) {
         // A thread that gave up has logged why.
-        let _ = self.0.send(Message::Matrix(Box::new(matrix), arrays));
+        let _ = self.0.send(WriterMessage::Matrix(Box::new(matrix), arrays));
     }
 
     /// Complete the file, and list the source it was made from.
     pub fn end(self, source: Option<Listed>) {
-        let _ = self.0.send(Message::End(source));
+        let _ = self.0.send(WriterMessage::End(source));
     }
 }
 
@@ -131,15 +131,15 @@ pub(crate) fn remove_abandoned(path: &Path) -> Option<u64> {
 /// Write what arrives. `None` if the sender gave up; else the hash of the index, and the source to be listed if there is one.
 fn write(
     file: &File,
-    inbox: &Receiver<Message>,
+    inbox: &Receiver<WriterMessage>,
     mut index: Index,
 ) -> io::Result<Option<(u64, Option<Listed>)>> {
     let mut out = file;
     let mut at = out.seek(SeekFrom::Start(ALIGN))?;
     let source = loop {
         let (mut matrix, kept) = match inbox.recv() {
-            Ok(Message::Matrix(matrix, kept)) => (matrix, kept),
-            Ok(Message::End(source)) => break source,
+            Ok(WriterMessage::Matrix(matrix, kept)) => (matrix, kept),
+            Ok(WriterMessage::End(source)) => break source,
             Err(_) => return Ok(None),
         };
         for array in kept.arrays() {

@@ -4,7 +4,7 @@ use super::convolved::ConvolvedRows;
 use specreel_tensor::ops::RowOps;
 
 /// Rows in a device's memory that passes use again, so that nothing is allocated in the loop.
-pub(super) struct Buffers<D: RowOps> {
+pub(super) struct PassBuffers<D: RowOps> {
     pub(super) work: D::Work,
     /// Input rows with DeepStack levels.
     pub(super) wide: D::Rows,
@@ -22,7 +22,7 @@ pub(super) struct Buffers<D: RowOps> {
     pub(super) convolved: ConvolvedRows<D>,
 }
 
-impl<D: RowOps> Default for Buffers<D> {
+impl<D: RowOps> Default for PassBuffers<D> {
     fn default() -> Self {
         Self {
             work: D::Work::default(),

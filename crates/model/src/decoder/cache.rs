@@ -8,7 +8,7 @@ use specreel_tensor::{
     Result,
     cache::DeviceCache,
     ops::DecoderOps,
-    recurrent::{Plan, RecurrentStates, Track},
+    recurrent::{RecurrentStates, StatePlan, Track},
 };
 
 pub(super) struct HybridCache<D: DecoderOps> {
@@ -27,7 +27,7 @@ struct Recurrence<R> {
 
 /// What a pass does to the recurrent states.
 pub(super) struct Recurring {
-    pub(super) plan: Plan,
+    pub(super) plan: StatePlan,
     /// The row before which the pass begins, or the paths of its tree.
     base: usize,
     rows: usize,

@@ -6,7 +6,7 @@ use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Result, Weights,
     convolution::{Convolution, Side},
-    ops::{Loaded, Norm, Out, Part, Residual, RowOps},
+    ops::{Loaded, Norm, Out, Residual, RowOps, RowPart},
 };
 
 /// The convolutions of one sublayer.
@@ -58,7 +58,7 @@ impl<D: RowOps> Convolved<D> {
         rows: &mut ConvolvedRows<D>,
         out: Out<'_, D>,
     ) -> Result<()> {
-        let all = Part::all(residual.part.rows);
+        let all = RowPart::all(residual.part.rows);
         let Out { rows: out, next } = out;
         ops.norm(work, residual, norm, Out { rows: &mut rows.rows, next: None })?;
         ops.part(work, &rows.rows, all, Out::before(&self.matrix, out))?;

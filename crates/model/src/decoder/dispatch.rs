@@ -7,7 +7,7 @@ use std::{
     ops::{Deref, DerefMut, Range},
 };
 
-use super::{Input, Logits, Mask, Pass, Positions, States, Taps, buffers::Buffers};
+use super::{Input, Logits, Mask, Pass, Positions, States, Taps, buffers::PassBuffers};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
@@ -56,9 +56,9 @@ impl Default for Workspace {
 
 impl Workspace {
     /// The buffers of a device; empty ones in place of another device's.
-    pub(super) fn of<D: RowOps>(&mut self) -> Result<&mut Buffers<D>> {
-        if !self.0.is::<Buffers<D>>() {
-            self.0 = Box::new(Buffers::<D>::default());
+    pub(super) fn of<D: RowOps>(&mut self) -> Result<&mut PassBuffers<D>> {
+        if !self.0.is::<PassBuffers<D>>() {
+            self.0 = Box::new(PassBuffers::<D>::default());
         }
         match self.0.downcast_mut() {
             Some(buffers) => Ok(buffers),

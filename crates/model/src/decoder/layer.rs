@@ -12,7 +12,7 @@ use specreel_tensor::{
     ops::{DecoderOps, HeadNorms, HeldWeights, Loaded, Norm},
 };
 
-pub(super) struct Layer<D: DecoderOps> {
+pub(super) struct DecoderLayer<D: DecoderOps> {
     /// The input norm, and the matrix of what enters attention; `None` if that enters with the rows.
     pub(super) entry: Option<(Norm<D::Vector>, D::Matrix)>,
     pub(super) mixer: Mixer<D>,
@@ -41,7 +41,7 @@ pub(super) enum Mixer<D: DecoderOps> {
     },
 }
 
-impl<D: DecoderOps> Layer<D> {
+impl<D: DecoderOps> DecoderLayer<D> {
     pub(super) fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Self> {
         let [entering, _] = parts::attention(config, index);
         let norm = parts::norm(ops, &parts::input_norm(index), config, checkpoint)?;

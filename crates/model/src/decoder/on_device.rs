@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::{
     Cache, Decoder, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
-    buffers::Buffers,
+    buffers::PassBuffers,
     cache::HybridCache,
     check_pass,
     dispatch::{DeviceDecoder, SequenceCache},
-    layer::{Layer, Mixer},
+    layer::{DecoderLayer, Mixer},
     parts::{self, FeedForward},
     rope::Rope,
 };
@@ -19,7 +19,7 @@ use specreel_tensor::{
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, Part, PassSpec, Residual},
+    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, Residual, RowPart},
     recurrent::RecurrentPass,
     states::States,
     store::check_maps,
@@ -32,7 +32,7 @@ pub(super) struct OnDevice<D: DecoderOps> {
     table: Arc<D::Table>,
     /// A draft head's projection of its input rows.
     projection: Option<Arc<D::Matrix>>,
-    layers: Vec<Arc<Layer<D>>>,
+    layers: Vec<Arc<DecoderLayer<D>>>,
     norm: Arc<Norm<D::Vector>>,
     pub(super) head: Arc<D::Matrix>,
     rope: Rope,
@@ -77,7 +77,7 @@ impl<D: DecoderOps> OnDevice<D> {
         progress(0, total);
         let mut layers = Vec::with_capacity(c.layers);
         for index in 0..c.layers {
-            layers.push(Arc::new(Layer::load(&ops, checkpoint, config, index)?));
+            layers.push(Arc::new(DecoderLayer::load(&ops, checkpoint, config, index)?));
             progress(index + 1, total);
         }
         let (table, head) = ops.embeddings(parts::TABLE, &parts::head(c), c.tied, checkpoint)?;
@@ -95,7 +95,12 @@ impl<D: DecoderOps> OnDevice<D> {
     }
 
     /// The same model with layers of its own, and their norm and positions.
-    fn around(&self, layers: Vec<Layer<D>>, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+    fn around(
+        &self,
+        layers: Vec<DecoderLayer<D>>,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+    ) -> Loaded<Self> {
         check_heads(&self.ops, config)?;
         Ok(Self {
             projection: None,
@@ -144,12 +149,12 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
 
     fn with_layer(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
         let projection = Some(Arc::new(self.ops.matrix(&parts::projection(config), checkpoint)?));
-        let layer = Layer::load(&self.ops, checkpoint, config, 0)?;
+        let layer = DecoderLayer::load(&self.ops, checkpoint, config, 0)?;
         Ok(Decoder::new(Self { projection, ..self.around(vec![layer], checkpoint, config)? }))
     }
 
     fn with_inner_layers(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
-        let layers = (0..config.layers).map(|index| Layer::load(&self.ops, checkpoint, config, index));
+        let layers = (0..config.layers).map(|index| DecoderLayer::load(&self.ops, checkpoint, config, index));
         let layers = layers.collect::<Loaded<_>>()?;
         self.around(layers, checkpoint, config).map(Decoder::new)
     }
@@ -164,7 +169,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             None => self.head.clone(),
             Some(rows) => Arc::new(self.ops.matrix(&parts::own_head(config, rows), checkpoint)?),
         };
-        let layer = Layer::load_entered(&self.ops, checkpoint, config, 0)?;
+        let layer = DecoderLayer::load_entered(&self.ops, checkpoint, config, 0)?;
         Ok(Decoder::new(Self { head, ..self.around(vec![layer], checkpoint, config)? }))
     }
 
@@ -277,7 +282,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             mask,
             probe: taps.probe.as_ref(),
         };
-        let Buffers {
+        let PassBuffers {
             work,
             wide,
             x,
@@ -292,7 +297,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             convolved,
         } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
-        let all = Part::all(rows);
+        let all = RowPart::all(rows);
         if let Some(values) = entered {
             ops.load(work, &self.table, input, wide)?;
             ops.columns(work, wide, 0..values, qkv)?;
@@ -421,7 +426,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         let (count, layers) = (rows.rows(), c.attention_layers());
         let mask = &Mask::Causal;
         let pass = PassSpec { rows: count, layers, shape: self.shape(), cos, sin, mask, probe: None };
-        let Buffers { work, x, normed, qkv, .. } = workspace.of::<D>()?;
+        let PassBuffers { work, x, normed, qkv, .. } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
         ops.load(work, &self.table, Input::States(rows), x)?;
         for layer in &self.layers {
@@ -430,8 +435,8 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             else {
                 specreel_tensor::bail!("keys and values cannot be injected into layers of this form");
             };
-            ops.part(work, x, Part::all(count), Out::before(matrix, normed))?;
-            ops.product(work, matrix, normed, Part::all(count), qkv)?;
+            ops.part(work, x, RowPart::all(count), Out::before(matrix, normed))?;
+            ops.product(work, matrix, normed, RowPart::all(count), qkv)?;
             ops.store(work, &pass, qkv, layer.head_norms(c.norm_eps), &mut cache.attention, *number)?;
         }
         ops.finish(work, &pass, &mut cache.attention)?;

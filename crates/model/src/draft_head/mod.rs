@@ -45,7 +45,7 @@ use specreel_checkpoint::Checkpoint;
 const FINGERPRINT_ROWS: usize = 64;
 
 /// The inputs of the rows of a head's layer, and the way they are combined.
-enum Rows {
+enum HeadInputs {
     /// The decoder's own projection.
     Projected,
     Eagle3(eagle3::Eagle3),
@@ -58,7 +58,7 @@ pub struct DraftHead {
     name: String,
     config: DraftHeadConfig,
     decoder: Arc<Decoder>,
-    rows: Rows,
+    rows: HeadInputs,
     /// The vision adaptor of a ViSpec head.
     adaptor: Option<vispec::Adaptor>,
     /// Buffers of the projection.
@@ -81,15 +81,15 @@ impl DraftHead {
         let checkpoint = Checkpoint::open(dir)?;
         let (decoder, rows) = match (config.eagle3.as_ref(), config.dflash.as_ref()) {
             (None, None) => {
-                (target.with_layer(&checkpoint, &config.layer(target.config()))?, Rows::Projected)
+                (target.with_layer(&checkpoint, &config.layer(target.config()))?, HeadInputs::Projected)
             }
             (None, Some(own)) => {
                 let (decoder, rows) = dflash::Blocks::load(&checkpoint, &config, own, target)?;
-                (decoder, Rows::Blocks(rows))
+                (decoder, HeadInputs::Blocks(rows))
             }
             (Some(own), _) => {
                 let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
-                (decoder, Rows::Eagle3(rows))
+                (decoder, HeadInputs::Eagle3(rows))
             }
         };
         let adaptor = match config.num_queries {
@@ -109,7 +109,7 @@ impl DraftHead {
         let config = mtp::config(target, name)
             .map_err(|e| CheckpointError::tensor("model.embed_tokens", &e.to_string()))?;
         let (decoder, rows) = mtp::load(checkpoint, target)?;
-        let (decoder, rows) = (Arc::new(decoder), Rows::Mtp(rows));
+        let (decoder, rows) = (Arc::new(decoder), HeadInputs::Mtp(rows));
         Ok(Self { name: name.to_owned(), config, decoder, rows, adaptor: None, workspace: Mutex::default() })
     }
 
@@ -131,8 +131,8 @@ impl DraftHead {
     /// Layers of the target after which it reads states (0 = the first); empty if it reads the final states alone.
     pub fn taps(&self) -> &[usize] {
         match &self.rows {
-            Rows::Eagle3(own) => &own.taps,
-            Rows::Blocks(own) => &own.taps,
+            HeadInputs::Eagle3(own) => &own.taps,
+            HeadInputs::Blocks(own) => &own.taps,
             _ => &[],
         }
     }
@@ -147,7 +147,7 @@ impl DraftHead {
     /// `None` if it has no such part (DFlash 2). The states are those of a pass of `sequence`, of the head's decoder: on a GPU, pass
     /// and projection are one submission. Fails if the states have another width.
     pub fn select(&self, sequence: &mut Sequence, states: &States) -> Result<Option<(&Selector, Vec<f32>)>> {
-        let Rows::Blocks(dflash::Blocks { selector: Some(selector), .. }) = &self.rows else {
+        let HeadInputs::Blocks(dflash::Blocks { selector: Some(selector), .. }) = &self.rows else {
             return Ok(None);
         };
         Ok(Some((selector, selector.project(&self.decoder, states, sequence.workspace())?)))
@@ -156,12 +156,12 @@ impl DraftHead {
     /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
     /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the row whose state it reads.
     pub fn reads_all_rows(&self) -> bool {
-        !matches!(self.rows, Rows::Projected)
+        !matches!(self.rows, HeadInputs::Projected)
     }
 
     fn eagle3(&self) -> Option<&eagle3::Eagle3> {
         match &self.rows {
-            Rows::Eagle3(own) => Some(own),
+            HeadInputs::Eagle3(own) => Some(own),
             _ => None,
         }
     }
@@ -170,9 +170,9 @@ impl DraftHead {
     /// these layers are concatenated and projected; final states are used as they are. Fails if the states have another width.
     pub fn reduce(&self, states: &States) -> Result<States> {
         match &self.rows {
-            Rows::Eagle3(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
-            Rows::Blocks(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
-            Rows::Projected | Rows::Mtp(_) => Ok(states.clone()),
+            HeadInputs::Eagle3(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+            HeadInputs::Blocks(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
+            HeadInputs::Projected | HeadInputs::Mtp(_) => Ok(states.clone()),
         }
     }
 
@@ -228,7 +228,7 @@ impl DraftHead {
     fn fuse_in(&self, ids: &[u32], before: &States, workspace: &mut Workspace) -> Result<States> {
         self.check(ids.len(), before)?;
         match &self.rows {
-            Rows::Projected => self.decoder.fuse(ids, before, workspace),
+            HeadInputs::Projected => self.decoder.fuse(ids, before, workspace),
             _ => self.rows_in(&self.decoder.embed_in(ids, workspace)?, before, workspace),
         }
     }
@@ -242,10 +242,10 @@ impl DraftHead {
 
     fn rows_in(&self, embeddings: &States, before: &States, workspace: &mut Workspace) -> Result<States> {
         match &self.rows {
-            Rows::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
-            Rows::Eagle3(own) => own.rows(&self.decoder, embeddings, before, workspace),
-            Rows::Mtp(own) => own.rows(&self.decoder, embeddings, before, workspace),
-            Rows::Blocks(_) => Ok(embeddings.clone()),
+            HeadInputs::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
+            HeadInputs::Eagle3(own) => own.rows(&self.decoder, embeddings, before, workspace),
+            HeadInputs::Mtp(own) => own.rows(&self.decoder, embeddings, before, workspace),
+            HeadInputs::Blocks(_) => Ok(embeddings.clone()),
         }
     }
 
@@ -264,10 +264,10 @@ impl DraftHead {
     /// Bytes of what makes its input or context rows, and of its selector.
     pub fn projection_bytes(&self) -> usize {
         let rows = match &self.rows {
-            Rows::Projected => self.decoder.projection_bytes(),
-            Rows::Eagle3(own) => own.bytes(),
-            Rows::Mtp(own) => own.projection.bytes(),
-            Rows::Blocks(own) => own.bytes(),
+            HeadInputs::Projected => self.decoder.projection_bytes(),
+            HeadInputs::Eagle3(own) => own.bytes(),
+            HeadInputs::Mtp(own) => own.projection.bytes(),
+            HeadInputs::Blocks(own) => own.bytes(),
         };
         rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }

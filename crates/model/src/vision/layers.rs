@@ -4,7 +4,7 @@ use super::parts::{LayerParts, MlpParts, NormParts, ProjectorParts};
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Result, Weights,
-    ops::{HeldWeights, Loaded, Norm, Out, Part, Residual, TowerOps},
+    ops::{HeldWeights, Loaded, Norm, Out, Residual, RowPart, TowerOps},
     tower::Activation,
 };
 
@@ -28,7 +28,7 @@ fn norm<D: TowerOps>(
 }
 
 /// Rows in a device's memory that the layers use again.
-pub(super) struct Buffers<D: TowerOps> {
+pub(super) struct TowerBuffers<D: TowerOps> {
     pub work: D::Work,
     /// States, of the whole chunk.
     pub x: D::Rows,
@@ -49,7 +49,7 @@ pub(super) struct Buffers<D: TowerOps> {
     pub(crate) projected: Vec<D::Rows>,
 }
 
-impl<D: TowerOps> Default for Buffers<D> {
+impl<D: TowerOps> Default for TowerBuffers<D> {
     fn default() -> Self {
         Self {
             work: D::Work::default(),
@@ -86,7 +86,7 @@ impl<D: TowerOps> Mlp<D> {
         ops: &D,
         work: &mut D::Work,
         (input, hidden, gated): (&D::Rows, &mut D::Rows, &mut D::Rows),
-        part: Part,
+        part: RowPart,
         out: &mut D::Rows,
     ) -> Result<()> {
         let second = match self {
@@ -95,7 +95,7 @@ impl<D: TowerOps> Mlp<D> {
                 down
             }
             Self::Plain { first, activation, second } => {
-                ops.product(work, first, input, Part::all(part.rows), hidden)?;
+                ops.product(work, first, input, RowPart::all(part.rows), hidden)?;
                 ops.activate(work, *activation, hidden, Out::before(second, gated))?;
                 second
             }
@@ -104,7 +104,7 @@ impl<D: TowerOps> Mlp<D> {
     }
 }
 
-pub(super) struct Layer<D: TowerOps> {
+pub(super) struct TowerLayer<D: TowerOps> {
     norm1: Norm<D::Vector>,
     qkv: D::Matrix,
     output: D::Matrix,
@@ -114,7 +114,7 @@ pub(super) struct Layer<D: TowerOps> {
     joined: usize,
 }
 
-impl<D: TowerOps> Layer<D> {
+impl<D: TowerOps> TowerLayer<D> {
     pub fn load(ops: &D, parts: &LayerParts, checkpoint: &Checkpoint) -> Loaded<Self> {
         let matrix = |list, pad| ops.tower_matrix(list, pad, checkpoint);
         Ok(Self {
@@ -156,10 +156,10 @@ impl<D: TowerOps> Layer<D> {
         layout: &D::Layout,
         grids: usize,
         (rows, hidden): (usize, usize),
-        buffers: &mut Buffers<D>,
+        buffers: &mut TowerBuffers<D>,
     ) -> Result<()> {
-        let Buffers { work, x, qkv, attended, input, hidden: middle, gated, sums, merged, .. } = buffers;
-        let parts = || Part::each(rows, ops.rows_at_once(hidden));
+        let TowerBuffers { work, x, qkv, attended, input, hidden: middle, gated, sums, merged, .. } = buffers;
+        let parts = || RowPart::each(rows, ops.rows_at_once(hidden));
         for part in parts() {
             let residual = Residual { x, part, add: None };
             ops.norm(work, residual, &self.norm1, Out::before(&self.qkv, input))?;
@@ -167,7 +167,7 @@ impl<D: TowerOps> Layer<D> {
         }
         ops.attend_in_grids(work, layout, qkv, grids, self.windows, attended)?;
         for part in parts() {
-            let own = Part::all(part.rows);
+            let own = RowPart::all(part.rows);
             ops.part(work, attended, part, Out::before(&self.output, input))?;
             ops.product(work, &self.output, input, own, sums)?;
             if self.joined > 1 {
@@ -181,13 +181,13 @@ impl<D: TowerOps> Layer<D> {
         }
         if self.joined > 1 {
             let rows = rows / self.joined;
-            for part in Part::each(rows, ops.rows_at_once(self.joined * hidden)) {
+            for part in RowPart::each(rows, ops.rows_at_once(self.joined * hidden)) {
                 let residual = Residual { x, part, add: None };
                 ops.norm(work, residual, &self.norm2, Out::before(self.mlp.first(), input))?;
                 self.mlp.forward(ops, work, (input, middle, gated), part, merged)?;
             }
             ops.blend(work, layout, x, grids, sums)?;
-            ops.add(work, merged, Part::all(rows), sums)?;
+            ops.add(work, merged, RowPart::all(rows), sums)?;
             std::mem::swap(x, merged);
         }
         ops.catch_up(work)
@@ -230,25 +230,25 @@ impl<D: TowerOps> Projector<D> {
     }
 
     /// Project `rows` rows of states to the `nth` rows of the projected.
-    pub fn forward(&self, ops: &D, rows: usize, nth: usize, buffers: &mut Buffers<D>) -> Result<()> {
-        let Buffers { work, x, input, hidden, gated, normed, projected, .. } = buffers;
+    pub fn forward(&self, ops: &D, rows: usize, nth: usize, buffers: &mut TowerBuffers<D>) -> Result<()> {
+        let TowerBuffers { work, x, input, hidden, gated, normed, projected, .. } = buffers;
         if projected.len() <= nth {
             projected.resize_with(nth + 1, D::Rows::default);
         }
         let projected = &mut projected[nth];
-        for part in Part::each(rows / self.joined, ops.rows_at_once(self.width)) {
+        for part in RowPart::each(rows / self.joined, ops.rows_at_once(self.width)) {
             // Rows of the norm in an input row.
             let within =
                 self.norm.as_ref().or(self.joint_norm.as_ref()).map_or(self.joined, |norm| norm.joined);
             let n = part.rows;
             let states =
-                Part { start: part.start * within, rows: n * within, of: rows / self.joined * within };
+                RowPart { start: part.start * within, rows: n * within, of: rows / self.joined * within };
             let out = Out::before(&self.first, input);
             let residual = Residual { x, part: states, add: None };
             match (&self.norm, &self.joint_norm) {
                 (Some(norm), Some(joint)) => {
                     ops.norm(work, residual, norm, Out { rows: normed, next: None })?;
-                    let residual = Residual { x: normed, part: Part::all(n), add: None };
+                    let residual = Residual { x: normed, part: RowPart::all(n), add: None };
                     ops.norm(work, residual, joint, out)?;
                 }
                 (Some(norm), None) | (None, Some(norm)) => ops.norm(work, residual, norm, out)?,
@@ -258,7 +258,7 @@ impl<D: TowerOps> Projector<D> {
                 ops.product(work, &self.first, input, part, projected)?;
                 continue;
             };
-            ops.product(work, &self.first, input, Part::all(n), hidden)?;
+            ops.product(work, &self.first, input, RowPart::all(n), hidden)?;
             ops.activate(work, Activation::GeluErf, hidden, Out::before(second, gated))?;
             ops.product(work, second, gated, part, projected)?;
         }

@@ -19,7 +19,7 @@ use specreel_tensor::CheckpointError;
 use std::ops::ControlFlow;
 
 pub use rules::TowerConfig;
-pub(super) use rules::{MergedPatches, Output, TowerRules, TowerSizes};
+pub(super) use rules::{MergedPatches, TowerOutput, TowerRules, TowerSizes};
 pub use siglip::SiglipConfig;
 pub use tower::Tower;
 

@@ -6,14 +6,14 @@
 //! are computed together.
 
 use super::{
-    EncodeProgress, Output, TowerConfig, VisionError, chunks,
-    layers::{Buffers, Layer, Projector},
+    EncodeProgress, TowerConfig, TowerOutput, VisionError, chunks,
+    layers::{Projector, TowerBuffers, TowerLayer},
 };
 use crate::processor::Patches;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     Weights,
-    ops::{HeldWeights as _, Loaded, Out, Part, TowerOps},
+    ops::{HeldWeights as _, Loaded, Out, RowPart, TowerOps},
     states::States,
 };
 
@@ -22,7 +22,7 @@ pub(super) trait DeviceTower: std::any::Any + Send + Sync {
     fn encode(
         &self,
         patches: &Patches,
-        output: Output,
+        output: TowerOutput,
         progress: &mut EncodeProgress<'_>,
     ) -> Result<States, VisionError>;
     fn newline(&self) -> Option<&States>;
@@ -35,7 +35,7 @@ pub(super) struct OnDevice<D: TowerOps> {
     embed: D::Matrix,
     /// A table of which rows are added to the patches of each temporal grid.
     positions: Option<D::Vector>,
-    layers: Vec<Layer<D>>,
+    layers: Vec<TowerLayer<D>>,
     projectors: Vec<Projector<D>>,
     newline: Option<States>,
 }
@@ -55,7 +55,7 @@ impl<D: TowerOps> OnDevice<D> {
             newline: newline.transpose()?,
             embed: ends.tower_matrix(&parts.embed, false, checkpoint)?,
             layers: (parts.layers.iter())
-                .map(|parts| Layer::load(&ops, parts, checkpoint))
+                .map(|parts| TowerLayer::load(&ops, parts, checkpoint))
                 .collect::<Loaded<_>>()?,
             projectors: (parts.projectors.iter())
                 .map(|parts| Projector::load(&ends, parts, checkpoint))
@@ -72,7 +72,7 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
     }
 
     fn bytes(&self) -> usize {
-        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
+        let layers = self.layers.iter().map(TowerLayer::bytes).sum::<usize>();
         let projectors = self.projectors.iter().map(Projector::bytes).sum::<usize>();
         self.embed.bytes() + layers + projectors
     }
@@ -80,7 +80,7 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
     fn encode(
         &self,
         patches: &Patches,
-        output: Output,
+        output: TowerOutput,
         progress: &mut EncodeProgress<'_>,
     ) -> Result<States, VisionError> {
         let (ops, grid) = (&self.ops, patches.grid);
@@ -90,22 +90,22 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
         let (per_grid, hidden) = (layout.order.len(), layout.hidden());
         let layout = ops.layout(layout)?;
         let merged = rules.merged_layout(grid, output).map(|layout| ops.layout(layout)).transpose()?;
-        let mut buffers = Buffers::<D>::default();
+        let mut buffers = TowerBuffers::<D>::default();
         let interpolated = match (&self.positions, rules.positions(grid)) {
             (Some(table), Some(taps)) => Some(ops.interpolate(&mut buffers.work, table, hidden, &taps)?),
             _ => None,
         };
         let positions = interpolated.as_ref().or(self.positions.as_ref());
         let projectors = match output {
-            Output::Embeddings => &self.projectors[..],
-            Output::States => &[],
+            TowerOutput::Embeddings => &self.projectors[..],
+            TowerOutput::States => &[],
         };
         chunks::encode(grid, self.layers.len(), ops.chunk_patches(hidden), progress, |grids, after_layer| {
             let values = grids.start * per_grid * patches.row..grids.end * per_grid * patches.row;
             let (values, grids) = (&patches.data[values], grids.len());
             let rows = grids * per_grid;
-            for part in Part::each(rows, ops.rows_at_once(hidden)) {
-                let Buffers { work, x, input, .. } = &mut buffers;
+            for part in RowPart::each(rows, ops.rows_at_once(hidden)) {
+                let TowerBuffers { work, x, input, .. } = &mut buffers;
                 ops.patches(work, &layout, values, part, Out::before(&self.embed, input))?;
                 ops.product(work, &self.embed, input, part, x)?;
             }
@@ -123,10 +123,10 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
                 }
                 after_layer()?;
             }
-            let Buffers { work, x, projected, .. } = &mut buffers;
+            let TowerBuffers { work, x, projected, .. } = &mut buffers;
             let blocks = match output {
-                Output::States => std::slice::from_ref(x),
-                Output::Embeddings => projected,
+                TowerOutput::States => std::slice::from_ref(x),
+                TowerOutput::Embeddings => projected,
             };
             let result = ops.result(work, layout, blocks, grids)?;
             // So that measured times include the work.

@@ -11,7 +11,7 @@ use specreel_tensor::tower::{Tap, TowerLayout};
 
 /// What is returned of the patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Output {
+pub(crate) enum TowerOutput {
     Embeddings,
     /// The states before the projector, in the order of the patches.
     States,
@@ -103,10 +103,10 @@ pub(crate) trait TowerRules: Debug + Send + Sync {
 
     /// The layout of a grid without mismatch. In a tower with a layer that joins states, it ends with the means of the joined
     /// states.
-    fn layout(&self, grid: Grid, output: Output) -> TowerLayout;
+    fn layout(&self, grid: Grid, output: TowerOutput) -> TowerLayout;
 
     /// The layout of the joined states, in a tower with a layer that joins states.
-    fn merged_layout(&self, _: Grid, _: Output) -> Option<TowerLayout> {
+    fn merged_layout(&self, _: Grid, _: TowerOutput) -> Option<TowerLayout> {
         None
     }
 

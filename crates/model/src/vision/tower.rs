@@ -1,7 +1,7 @@
 //! The tower of a checkpoint: one type for all towers.
 
 use super::{
-    EncodeProgress, Output, TowerConfig, VisionError,
+    EncodeProgress, TowerConfig, TowerOutput, VisionError,
     on_device::{DeviceTower, OnDevice},
 };
 use crate::processor::Patches;
@@ -52,7 +52,7 @@ impl Tower {
         patches: &Patches,
         progress: &mut EncodeProgress<'_>,
     ) -> Result<States, VisionError> {
-        self.0.encode(patches, Output::Embeddings, progress)
+        self.0.encode(patches, TowerOutput::Embeddings, progress)
     }
 
     /// The states before they are merged or projected, one row for each patch in the order of the patches.
@@ -61,7 +61,7 @@ impl Tower {
         patches: &Patches,
         progress: &mut EncodeProgress<'_>,
     ) -> Result<States, VisionError> {
-        self.0.encode(patches, Output::States, progress)
+        self.0.encode(patches, TowerOutput::States, progress)
     }
 
     /// The vector that ends a video, one row, in families that have one.

@@ -5,15 +5,18 @@ use specreel_tensor::{
     Result,
     attention::{AttentionShape, Mask},
     cache::DeviceCache as _,
-    cpu::{cache::Cache, linear::Linear},
+    cpu::{cache::CpuCache, linear::Linear, rows::CpuRows},
     fused::FusedMatrix,
-    ops::{CpuOps, DecoderOps, Input, Loaded, Out, Part, PassSpec, Residual, RowOps as _, TowerOps as _},
+    ops::{
+        CpuOps, CpuWork, DecoderOps, Input, Loaded, Out, PassSpec, Residual, RowOps as _, RowPart,
+        TowerOps as _,
+    },
     states::States,
 };
 
 use super::{
     config::{Config, STATES},
-    parts::{FeedForward, Norm, Rows, Tensors, Work, fused, norm},
+    parts::{FeedForward, Norm, Tensors, fused, norm},
 };
 
 pub struct Decoder {
@@ -22,18 +25,18 @@ pub struct Decoder {
     head: Linear,
     /// `max_target_positions × d_model`.
     positions: Vec<f32>,
-    layers: Vec<Layer>,
+    layers: Vec<TextLayer>,
     norm: Norm,
     heads: usize,
     width: usize,
     /// Keys and values of the tokens so far.
-    own: Cache,
+    own: CpuCache,
     /// Keys and values of the window.
-    heard: Cache,
+    heard: CpuCache,
     buffers: Buffers,
 }
 
-struct Layer {
+struct TextLayer {
     norm: Norm,
     qkv: Linear,
     output: Linear,
@@ -47,14 +50,14 @@ struct Layer {
 
 #[derive(Default)]
 struct Buffers {
-    work: Work,
-    x: Rows,
-    input: Rows,
-    qkv: Rows,
-    attended: Rows,
-    hidden: Rows,
-    active: Rows,
-    sums: Rows,
+    work: CpuWork,
+    x: CpuRows,
+    input: CpuRows,
+    qkv: CpuRows,
+    attended: CpuRows,
+    hidden: CpuRows,
+    active: CpuRows,
+    sums: CpuRows,
 }
 
 impl Decoder {
@@ -66,7 +69,7 @@ impl Decoder {
         let layer = |index: usize| {
             let at = format!("{at}.layers.{index}");
             let [own, heard] = ["self_attn", "encoder_attn"].map(|part| format!("{at}.{part}"));
-            Ok(Layer {
+            Ok(TextLayer {
                 norm: norm(tensors, &format!("{own}_layer_norm"), d)?,
                 qkv: matrix(&fused(&own, &["q_proj", "k_proj", "v_proj"], d, d))?,
                 output: matrix(&fused(&own, &["out_proj"], d, d))?,
@@ -117,7 +120,7 @@ impl Decoder {
     }
 
     /// Begin a window with the encoder's states.
-    pub fn hear(&mut self, states: &Rows) -> Result<()> {
+    pub fn hear(&mut self, states: &CpuRows) -> Result<()> {
         // Rows without queries.
         let pass = self.pass(STATES, 0, &Mask::Causal);
         let Self { ops, layers, heard, buffers, .. } = self;
@@ -125,7 +128,7 @@ impl Decoder {
         heard.truncate(0);
         ops.begin(work, &pass, heard)?;
         for (index, layer) in layers.iter().enumerate() {
-            for part in Part::each(STATES, ops.rows_at_once(self.width)) {
+            for part in RowPart::each(STATES, ops.rows_at_once(self.width)) {
                 ops.part(work, states, part, Out::before(&layer.heard_keys, input))?;
                 ops.product(work, &layer.heard_keys, input, part, qkv)?;
             }
@@ -156,7 +159,7 @@ impl Decoder {
         let heard_pass = self.pass(rows, self.heads, &mask);
         let Self { ops, table, layers, own, heard, buffers, .. } = self;
         let Buffers { work, x, input, qkv, attended, hidden, active, sums } = buffers;
-        let all = Part::all(rows);
+        let all = RowPart::all(rows);
         ops.begin(work, &own_pass, own)?;
         ops.load(work, table, Input::States(&embedded), x)?;
         for (index, layer) in layers.iter().enumerate() {

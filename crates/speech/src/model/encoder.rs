@@ -2,14 +2,14 @@
 
 use specreel_tensor::{
     Result,
-    cpu::linear::Linear,
-    ops::{CpuOps, Loaded, Out, Part, Residual, RowOps as _, TowerOps as _},
+    cpu::{linear::Linear, rows::CpuRows},
+    ops::{CpuOps, CpuWork, Loaded, Out, Residual, RowOps as _, RowPart, TowerOps as _},
     tower::{Activation, TowerLayout},
 };
 
 use super::{
     config::{Config, STATES},
-    parts::{FeedForward, Norm, Rows, Tensors, Work, fused, norm},
+    parts::{FeedForward, Norm, Tensors, fused, norm},
 };
 
 /// Frames that a convolution sees at once.
@@ -21,13 +21,13 @@ pub struct Encoder {
     /// Values of the rows that each convolution takes.
     channels: [usize; 2],
     positions: Vec<f32>,
-    layers: Vec<Layer>,
+    layers: Vec<AudioLayer>,
     norm: Norm,
     layout: TowerLayout,
     buffers: Buffers,
 }
 
-struct Layer {
+struct AudioLayer {
     norm: Norm,
     qkv: Linear,
     output: Linear,
@@ -36,14 +36,14 @@ struct Layer {
 
 #[derive(Default)]
 struct Buffers {
-    work: Work,
-    x: Rows,
-    qkv: Rows,
-    attended: Rows,
-    input: Rows,
-    hidden: Rows,
-    active: Rows,
-    sums: Rows,
+    work: CpuWork,
+    x: CpuRows,
+    qkv: CpuRows,
+    attended: CpuRows,
+    input: CpuRows,
+    hidden: CpuRows,
+    active: CpuRows,
+    sums: CpuRows,
 }
 
 impl Encoder {
@@ -54,7 +54,7 @@ impl Encoder {
         let layer = |index: usize| {
             let at = format!("{at}.layers.{index}");
             let attention = format!("{at}.self_attn");
-            Ok(Layer {
+            Ok(AudioLayer {
                 norm: norm(tensors, &format!("{at}.self_attn_layer_norm"), d)?,
                 qkv: matrix(&fused(&attention, &["q_proj", "k_proj", "v_proj"], d, d))?,
                 output: matrix(&fused(&attention, &["out_proj"], d, d))?,
@@ -83,7 +83,7 @@ impl Encoder {
     }
 
     /// The states of a spectrogram (`2 STATES × bands`): `STATES × d_model`.
-    pub fn forward(&mut self, mel: &[f32]) -> Result<&Rows> {
+    pub fn forward(&mut self, mel: &[f32]) -> Result<&CpuRows> {
         self.convolve(0, mel, 1)?;
         let convolved = self.ops.keep(&mut self.buffers.work, &self.buffers.active)?.to_vec()?;
         self.convolve(1, &convolved, 2)?;
@@ -91,7 +91,7 @@ impl Encoder {
         let Buffers { work, x, qkv, attended, input, hidden, active, sums } = buffers;
         std::mem::swap(x, active);
         ops.add_positions(work, layout, x, &self.positions)?;
-        let parts = || Part::each(STATES, ops.rows_at_once(layout.hidden()));
+        let parts = || RowPart::each(STATES, ops.rows_at_once(layout.hidden()));
         for layer in layers {
             for part in parts() {
                 let residual = Residual { x, part, add: None };
@@ -102,14 +102,14 @@ impl Encoder {
             for part in parts() {
                 let feed_forward = &layer.feed_forward;
                 ops.part(work, attended, part, Out::before(&layer.output, input))?;
-                ops.product(work, &layer.output, input, Part::all(part.rows), sums)?;
+                ops.product(work, &layer.output, input, RowPart::all(part.rows), sums)?;
                 let residual = Residual { x, part, add: Some(sums) };
                 ops.norm(work, residual, &feed_forward.norm, Out::before(&feed_forward.first, input))?;
                 feed_forward.forward(ops, work, input, [hidden, active], part.rows, sums)?;
                 ops.add(work, x, part, sums)?;
             }
         }
-        let residual = Residual { x, part: Part::all(STATES), add: None };
+        let residual = Residual { x, part: RowPart::all(STATES), add: None };
         ops.norm(work, residual, &self.norm, Out { rows: attended, next: None })?;
         Ok(attended)
     }
@@ -121,7 +121,7 @@ impl Encoder {
         let (matrix, channels) = (&convolutions[which], channels[which]);
         let seen = seen(rows, channels, stride);
         let width = TAPS * channels;
-        for part in Part::each(seen.len() / width, ops.rows_at_once(width)) {
+        for part in RowPart::each(seen.len() / width, ops.rows_at_once(width)) {
             ops.patches(work, layout, &seen, part, Out::before(matrix, input))?;
             ops.product(work, matrix, input, part, hidden)?;
         }

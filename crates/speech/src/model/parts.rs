@@ -3,16 +3,14 @@
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
     CheckpointError, Importance, Result, Weights,
-    cpu::{kernels::HalfKind, linear::Linear, table::Values},
+    cpu::{kernels::HalfKind, linear::Linear, rows::CpuRows, table::Values},
     fused::FusedMatrix,
-    ops::{CpuOps, Loaded, Norm as NormOf, Out, Part, RowOps, TowerOps as _},
+    ops::{CpuOps, CpuWork, Loaded, Norm as NormOf, Out, RowOps as _, RowPart, TowerOps as _},
     tower::Activation,
     weights::TakeRows,
 };
 
 pub type Norm = NormOf<Vec<f32>>;
-pub type Rows = <CpuOps as RowOps>::Rows;
-pub type Work = <CpuOps as RowOps>::Work;
 
 /// Added to the variance in norms.
 const EPS: f32 = 1e-5;
@@ -83,14 +81,14 @@ impl FeedForward {
     pub fn forward(
         &self,
         ops: &CpuOps,
-        work: &mut Work,
-        input: &Rows,
-        [hidden, active]: [&mut Rows; 2],
+        work: &mut CpuWork,
+        input: &CpuRows,
+        [hidden, active]: [&mut CpuRows; 2],
         rows: usize,
-        out: &mut Rows,
+        out: &mut CpuRows,
     ) -> Result<()> {
-        ops.product(work, &self.first, input, Part::all(rows), hidden)?;
+        ops.product(work, &self.first, input, RowPart::all(rows), hidden)?;
         ops.activate(work, Activation::GeluErf, hidden, Out::before(&self.second, active))?;
-        ops.product(work, &self.second, active, Part::all(rows), out)
+        ops.product(work, &self.second, active, RowPart::all(rows), out)
     }
 }

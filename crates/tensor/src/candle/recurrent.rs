@@ -4,8 +4,8 @@ use candle_core::{DType, Device, Tensor};
 
 use crate::{
     LinearAttention, Result,
-    recurrent::{Bank, Plan, RecurrentStates},
-    sources::{Source, Sources},
+    recurrent::{Bank, RecurrentStates, StatePlan},
+    sources::{RowOrigin, Sources},
 };
 
 /// The states of one sequence in all layers with linear attention. No tensor is written twice, so copies share them.
@@ -109,21 +109,27 @@ impl LayerStates {
 
     /// The rows under the convolution: those before a pass of `rows` (`count × channels`) and those after it, and for each row of
     /// the window, the oldest first, that row for all rows of the pass.
-    pub(super) fn windows(&self, plan: &Plan, from: &Held, rows: &Tensor, kernel: usize) -> Result<Windows> {
+    pub(super) fn windows(
+        &self,
+        plan: &StatePlan,
+        from: &Held,
+        rows: &Tensor,
+        kernel: usize,
+    ) -> Result<Windows> {
         let count = rows.dim(0)?;
         let sources = Sources::new(plan, count, kernel);
         // A row that is not one of the pass.
-        let earlier = |source: &Source| match *source {
-            Source::Logged(place) => Ok(self.logged(place)?.row.clone()),
-            Source::Held(_, at) => Ok(from.rows.narrow(0, at, 1)?),
+        let earlier = |source: &RowOrigin| match *source {
+            RowOrigin::Logged(place) => Ok(self.logged(place)?.row.clone()),
+            RowOrigin::Held(_, at) => Ok(from.rows.narrow(0, at, 1)?),
             _ => Ok(rows.narrow(0, 0, 1)?.zeros_like()?),
         };
         let mut all = sources.before.iter().map(earlier).collect::<Result<Vec<_>>>()?;
         let before = all.clone();
         // Logged rows that only branches reach.
-        let mut places: Vec<Source> = sources.before.clone();
+        let mut places: Vec<RowOrigin> = sources.before.clone();
         for source in sources.windows.iter().flatten() {
-            if !matches!(source, Source::Pass(_)) && !places.contains(source) {
+            if !matches!(source, RowOrigin::Pass(_)) && !places.contains(source) {
                 places.push(*source);
                 all.push(earlier(source)?);
             }
@@ -131,8 +137,8 @@ impl LayerStates {
         all.push(rows.clone());
         let all = Tensor::cat(&all, 0)?;
         let first = places.len();
-        let place = |source: &Source| match *source {
-            Source::Pass(row) => Some(first + row),
+        let place = |source: &RowOrigin| match *source {
+            RowOrigin::Pass(row) => Some(first + row),
             other => places.iter().position(|place| *place == other),
         };
         let chain = plan.ancestors.is_none();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    cache::Cache,
+    cache::CpuCache,
     kernels::{OnlineSoftmax, Panel, Queries, SEGMENT, SLOTS, Weights},
     linear::DisjointRowsMut,
     thread_pool::{DisjointSliceMut, ThreadPool},
@@ -89,7 +89,7 @@ impl Mask {
 /// whatever rows are computed with it.
 #[expect(clippy::too_many_arguments, reason = "the operands of one layer's attention")]
 pub(crate) fn attend<'a>(
-    cache: &Cache,
+    cache: &CpuCache,
     layer: usize,
     shape: AttentionShape,
     rows: usize,
@@ -137,7 +137,7 @@ pub(crate) fn attend<'a>(
         let longest = rows.map(seen_by).max().unwrap_or(0);
         let head = cache.head(layer, kv);
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { own, panel, weights, softmax, path: path_weights, sums, probed } = scratch;
+            let QueryScratch { own, panel, weights, softmax, path: path_weights, sums, probed } = scratch;
             let values = queries.clone().map(|n| {
                 let (r, h) = row_and_head(n);
                 &q(r)[h * d..(h + 1) * d]
@@ -240,7 +240,7 @@ pub(crate) fn attend<'a>(
 }
 
 #[derive(Default)]
-struct Scratch {
+struct QueryScratch {
     /// Queries, scaled by `1 / sqrt(head_dim)`.
     own: Queries,
     panel: Panel,
@@ -254,7 +254,7 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
+    static SCRATCH: std::cell::RefCell<QueryScratch> = std::cell::RefCell::default();
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{
 /// Keys of one head are interleaved in blocks of [`SLOTS`] slots (slot `j`, dimension `i` at `(j / 16, i, j % 16)`), so that
 /// the scores of sixteen slots are computed at once; values of one head are rows of `head_dim`.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub struct CpuCache {
     layers: Vec<LayerCache>,
     kind: KvType,
     len: usize,
@@ -36,7 +36,7 @@ pub(crate) struct HeadCache<'a> {
     pub values: Held<'a>,
 }
 
-impl Cache {
+impl CpuCache {
     /// An empty cache with `capacity` slots; it grows when they are full. The type is not `Auto`, which is f32 here. Panics if a
     /// head in 8 bits is not a multiple of four values.
     pub fn new(layers: usize, heads: usize, head_dim: usize, capacity: usize, kind: KvType) -> Self {
@@ -52,7 +52,7 @@ impl Cache {
         self.kind
     }
 
-    fn copy_to(&self, to: &mut Cache, layer: usize, head: usize, from_slot: usize, to_slot: usize) {
+    fn copy_to(&self, to: &mut CpuCache, layer: usize, head: usize, from_slot: usize, to_slot: usize) {
         let (source, target) = (&self.layers[layer], &mut to.layers[layer]);
         source.keys.copy_to(&mut target.keys, head, from_slot, to_slot);
         source.values.copy_to(&mut target.values, head, from_slot, to_slot);
@@ -83,7 +83,7 @@ impl Cache {
     }
 
     /// Write one layer's keys and values of new rows to the reserved slots after those in use. `row(r)` returns the row's keys
-    /// and its values, `heads × head_dim` each. The length changes only with [`Cache::advance`], after the last layer. Panics if
+    /// and its values, `heads × head_dim` each. The length changes only with [`CpuCache::advance`], after the last layer. Panics if
     /// the slots are not reserved.
     pub(crate) fn write<'a>(
         &mut self,
@@ -115,7 +115,7 @@ impl Cache {
     }
 }
 
-impl DeviceCache for Cache {
+impl DeviceCache for CpuCache {
     fn len(&self) -> usize {
         self.len
     }
@@ -145,13 +145,18 @@ impl DeviceCache for Cache {
         self.len = base + rows.len();
     }
 
-    fn first_layers(&self, layers: usize) -> Cache {
-        Cache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
+    fn first_layers(&self, layers: usize) -> CpuCache {
+        CpuCache { layers: self.layers[..layers.min(self.layers.len())].to_vec(), ..*self }
     }
 
-    fn gather<'a>(&self, len: usize, capacity: usize, kept: impl Fn(usize, usize) -> &'a [usize]) -> Cache {
+    fn gather<'a>(
+        &self,
+        len: usize,
+        capacity: usize,
+        kept: impl Fn(usize, usize) -> &'a [usize],
+    ) -> CpuCache {
         let mut cache =
-            Cache::new(self.layers.len(), self.heads, self.head_dim, capacity.max(len), self.kind);
+            CpuCache::new(self.layers.len(), self.heads, self.head_dim, capacity.max(len), self.kind);
         for index in 0..self.layers.len() {
             for head in 0..self.heads {
                 for (to, &from) in kept(index, head).iter().enumerate().take(len) {
@@ -163,7 +168,7 @@ impl DeviceCache for Cache {
         cache
     }
 
-    fn append(&mut self, other: &Cache, range: std::ops::Range<usize>) -> Result<()> {
+    fn append(&mut self, other: &CpuCache, range: std::ops::Range<usize>) -> Result<()> {
         if self.kind != other.kind {
             crate::bail!("the caches are of different types: {:?}, {:?}", self.kind, other.kind);
         }
@@ -187,8 +192,8 @@ mod tests {
     const KINDS: [KvType; 3] = KvType::ALL;
 
     /// Slot `s` holds `s * 100 + 0, 1, … 7` in two heads of four, in f16 and q8_0 rounded.
-    fn filled(kind: KvType, slots: usize, capacity: usize) -> Cache {
-        let mut cache = Cache::new(2, 2, 4, capacity, kind);
+    fn filled(kind: KvType, slots: usize, capacity: usize) -> CpuCache {
+        let mut cache = CpuCache::new(2, 2, 4, capacity, kind);
         for slot in 0..slots {
             cache.reserve(1);
             let row: Vec<f32> = (0..8).map(|i| (slot * 100 + i) as f32).collect();
@@ -201,7 +206,7 @@ mod tests {
     }
 
     /// Key and value of a slot in the second layer and head, widened.
-    fn slot(cache: &Cache, slot: usize) -> Vec<f32> {
+    fn slot(cache: &CpuCache, slot: usize) -> Vec<f32> {
         let head = cache.head(1, 1);
         let widened = |held: Held<'_>, lanes: usize| -> Vec<f32> {
             let at = |width: usize, i: usize| slot / lanes * lanes * width + i * lanes + slot % lanes;

@@ -6,8 +6,8 @@ use crate::{Result, experts::Experts};
 
 use super::{
     forms::QuantizedRows,
-    linear::{Job, Linear, run},
-    rows::{Rows, each_row},
+    linear::{Linear, MatrixProduct, run},
+    rows::{CpuRows, each_row},
     thread_pool::DisjointSliceMut,
 };
 
@@ -31,7 +31,7 @@ struct Taker {
 }
 
 /// An expert, and the rows that take it.
-struct Group<'a> {
+struct ExpertTakers<'a> {
     takers: &'a [Taker],
     matrices: &'a [Linear; 2],
 }
@@ -43,9 +43,9 @@ const DOWN: usize = 1;
 /// `out` = the feed-forward layer of `x`. Returns the number of experts that were read, without the shared one.
 pub(crate) fn mix(
     layer: &Experts<Linear>,
-    x: &Rows,
+    x: &CpuRows,
     buffers: &mut ExpertRows,
-    out: &mut Rows,
+    out: &mut CpuRows,
 ) -> Result<usize> {
     let ExpertRows { logits, x: taken, gate_up, gated, y, quantized } = buffers;
     let outputs = layer.router.outputs();
@@ -58,11 +58,11 @@ pub(crate) fn mix(
     }
     // Stable: the rows of an expert stay in order.
     takers.sort_by_key(|taker| taker.expert);
-    let groups: Vec<Group<'_>> = takers
+    let groups: Vec<ExpertTakers<'_>> = takers
         .chunk_by(|a, b| a.expert == b.expert)
         .filter_map(|takers| {
             let matrices = layer.routed.get(takers[0].expert).or(layer.shared.as_ref())?;
-            Some(Group { takers, matrices })
+            Some(ExpertTakers { takers, matrices })
         })
         .collect();
     quantized.resize_with(groups.len().max(quantized.len()), QuantizedRows::default);
@@ -76,7 +76,7 @@ pub(crate) fn mix(
     let mut gated = split(&groups, gated, |group| group.matrices[DOWN].inputs());
     {
         let jobs = jobs(&groups, GATE_UP, &taken, quantized, &mut pairs)?;
-        let jobs: Vec<Job<'_>> = jobs.into_iter().map(Job::of_pairs).collect();
+        let jobs: Vec<MatrixProduct<'_>> = jobs.into_iter().map(MatrixProduct::of_pairs).collect();
         let gated: Vec<_> = gated.iter_mut().map(|rows| DisjointSliceMut::new(rows)).collect();
         // SAFETY: these columns are a unit's.
         run(&jobs, &|job, columns| unsafe { jobs[job].gate(columns, &gated[job], |_, _| {}) });
@@ -101,9 +101,9 @@ pub(crate) fn mix(
 
 /// Resize a buffer to the rows of all groups, of so many values each, and cut it into groups.
 fn split<'a>(
-    groups: &[Group<'_>],
+    groups: &[ExpertTakers<'_>],
     buffer: &'a mut Vec<f32>,
-    width: impl Fn(&Group<'_>) -> usize,
+    width: impl Fn(&ExpertTakers<'_>) -> usize,
 ) -> Vec<&'a mut [f32]> {
     let lengths: Vec<usize> = groups.iter().map(|group| group.takers.len() * width(group)).collect();
     buffer.resize(lengths.iter().sum(), 0.0);
@@ -112,7 +112,7 @@ fn split<'a>(
 }
 
 /// Quantize the rows of each group as its next matrix takes them.
-fn quantize(groups: &[Group<'_>], next: usize, x: &[&mut [f32]], quantized: &mut [QuantizedRows]) {
+fn quantize(groups: &[ExpertTakers<'_>], next: usize, x: &[&mut [f32]], quantized: &mut [QuantizedRows]) {
     let places: Vec<_> = groups
         .iter()
         .zip(quantized)
@@ -137,16 +137,16 @@ fn quantize(groups: &[Group<'_>], next: usize, x: &[&mut [f32]], quantized: &mut
 }
 
 fn jobs<'a>(
-    groups: &[Group<'a>],
+    groups: &[ExpertTakers<'a>],
     at: usize,
     x: &'a [&mut [f32]],
     quantized: &'a [QuantizedRows],
     y: &'a mut [&mut [f32]],
-) -> Result<Vec<Job<'a>>> {
+) -> Result<Vec<MatrixProduct<'a>>> {
     let parts = groups.iter().zip(x).zip(quantized).zip(y);
     parts
         .map(|(((group, x), quantized), y)| {
-            Job::new(&group.matrices[at], x, quantized, group.takers.len(), y)
+            MatrixProduct::new(&group.matrices[at], x, quantized, group.takers.len(), y)
         })
         .collect()
 }
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    fn rows(layer: &Experts<Linear>, values: &[f32]) -> Rows {
-        let mut rows = Rows::default();
+    fn rows(layer: &Experts<Linear>, values: &[f32]) -> CpuRows {
+        let mut rows = CpuRows::default();
         rows.fill(values.len() / HIDDEN, HIDDEN, Some(&layer.router), &|r, to| {
             to.copy_from_slice(&values[r * HIDDEN..][..HIDDEN]);
         });
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn mixed(layer: &Experts<Linear>, values: &[f32]) -> (Vec<f32>, usize) {
-        let (mut out, mut buffers) = (Rows::default(), ExpertRows::default());
+        let (mut out, mut buffers) = (CpuRows::default(), ExpertRows::default());
         let read = mix(layer, &rows(layer, values), &mut buffers, &mut out).unwrap();
         (out.values, read)
     }
@@ -209,9 +209,9 @@ mod tests {
         let mut sum = vec![0.0; HIDDEN];
         for (expert, weight) in layer.routing.choose(&logits) {
             let [gate_up, down] = layer.routed.get(expert).or(layer.shared.as_ref()).unwrap();
-            let mut x = Rows::default();
+            let mut x = CpuRows::default();
             x.fill(1, HIDDEN, Some(gate_up), &|_, to| to.copy_from_slice(row));
-            let (mut between, mut y) = (Rows::default(), vec![0.0; HIDDEN]);
+            let (mut between, mut y) = (CpuRows::default(), vec![0.0; HIDDEN]);
             gated(gate_up, &x, &mut Vec::new(), Some(down), &mut between).unwrap();
             down.forward_prepared(&between.values, &between.quantized, 1, &mut y).unwrap();
             sum.iter_mut().zip(&y).for_each(|(sum, y)| *sum += weight * y);

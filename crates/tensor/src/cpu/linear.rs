@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     BlockKind, Result, TensorType, WeightType,
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
 };
 
 pub use super::{
@@ -28,14 +28,14 @@ const UNITS: usize = 8;
 
 /// A matrix of `outputs × inputs` with an optional bias: one part, or several below each other that a file has apart.
 pub struct Linear {
-    parts: Vec<Part>,
+    parts: Vec<LinearPart>,
     bias: Option<Vec<f32>>,
     inputs: usize,
     outputs: usize,
 }
 
 /// Some outputs of a matrix.
-struct Part {
+struct LinearPart {
     weight: Weight,
     outputs: Range<usize>,
 }
@@ -62,8 +62,8 @@ impl Weight {
 
     /// The weights of a kept matrix, mapped; `None` if its format is not one of this processor, or its arrays are not in the file
     /// or have another size.
-    pub fn mapped(kept: &Kept) -> Option<Self> {
-        let Kept { format, map, shape: [outputs, inputs], arrays } = kept;
+    pub fn mapped(kept: &KeptMatrix) -> Option<Self> {
+        let KeptMatrix { format, map, shape: [outputs, inputs], arrays } = kept;
         let (outputs, inputs) = (*outputs, *inputs);
         let floats = |name| match name {
             "f32" => Some(TensorType::F32),
@@ -160,7 +160,7 @@ impl Linear {
             if !weight.has(count, inputs) {
                 return Err(format!("the weights are not a {count} × {inputs} matrix"));
             }
-            stacked.push(Part { weight, outputs: outputs..outputs + count });
+            stacked.push(LinearPart { weight, outputs: outputs..outputs + count });
             outputs += count;
         }
         if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != outputs) {
@@ -223,7 +223,7 @@ impl Linear {
         rows: usize,
         y: &mut [f32],
     ) -> Result<()> {
-        run(&[Job::new(self, x, quantized, rows, y)?], &|_, _| {});
+        run(&[MatrixProduct::new(self, x, quantized, rows, y)?], &|_, _| {});
         Ok(())
     }
 
@@ -248,7 +248,7 @@ impl Linear {
             crate::bail!("{} gated values for {rows} rows of {width}", out.len());
         }
         let out = DisjointSliceMut::new(out);
-        let jobs = [Job::new(self, x, quantized, rows, y)?.of_pairs()];
+        let jobs = [MatrixProduct::new(self, x, quantized, rows, y)?.of_pairs()];
         // SAFETY: these columns are a unit's. Units are whole blocks if the width is.
         run(&jobs, &|job, columns| unsafe {
             jobs[job].gate(columns, &out, |at, out| {
@@ -274,7 +274,7 @@ impl Linear {
 }
 
 /// The product of a matrix and some rows, `y = x Wᵀ + b`.
-pub(super) struct Job<'a> {
+pub(super) struct MatrixProduct<'a> {
     matrix: &'a Linear,
     x: &'a [f32],
     quantized: &'a QuantizedRows,
@@ -284,7 +284,7 @@ pub(super) struct Job<'a> {
     period: usize,
 }
 
-impl<'a> Job<'a> {
+impl<'a> MatrixProduct<'a> {
     /// The product for rows that are quantized already in the forms of the matrix. Fails if `x` or `y` has another length.
     pub fn new(
         matrix: &'a Linear,
@@ -379,7 +379,7 @@ fn unit_size(columns: usize, members: usize) -> usize {
 }
 
 /// Compute all columns of all jobs, in units that any thread takes; `then` follows each unit, with the number of its job.
-pub(super) fn run(jobs: &[Job<'_>], then: &(dyn Fn(usize, Range<usize>) + Sync)) {
+pub(super) fn run(jobs: &[MatrixProduct<'_>], then: &(dyn Fn(usize, Range<usize>) + Sync)) {
     let unit = |job: usize, columns: Range<usize>| {
         jobs[job].unit(&columns);
         then(job, columns);

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     LinearAttention, LinearWeights, Result,
-    recurrent::{Bank, Plan, RecurrentPass},
-    sources::{Source, Sources, branches},
+    recurrent::{Bank, RecurrentPass, StatePlan},
+    sources::{RowOrigin, Sources, branches},
 };
 
 /// Values of all rows below which one thread is faster than several.
@@ -79,13 +79,13 @@ pub(crate) fn mix(
 
 impl LayerStates {
     /// A row under the convolution; `zeros` is as wide as one.
-    fn row<'a>(&'a self, source: Source, input: &Input<'a>, zeros: &'a [f32]) -> &'a [f32] {
+    fn row<'a>(&'a self, source: RowOrigin, input: &Input<'a>, zeros: &'a [f32]) -> &'a [f32] {
         let channels = input.channels;
         match source {
-            Source::Pass(row) => input.mixed(row),
-            Source::Logged(place) => &self.log.rows[place * channels..][..channels],
-            Source::Held(bank, row) => &self.banks[bank.index()].rows[row * channels..][..channels],
-            Source::Zero => zeros,
+            RowOrigin::Pass(row) => input.mixed(row),
+            RowOrigin::Logged(place) => &self.log.rows[place * channels..][..channels],
+            RowOrigin::Held(bank, row) => &self.banks[bank.index()].rows[row * channels..][..channels],
+            RowOrigin::Zero => zeros,
         }
     }
 
@@ -93,7 +93,7 @@ impl LayerStates {
     fn run(
         &mut self,
         shape: &LinearAttention,
-        plan: &Plan,
+        plan: &StatePlan,
         rows: usize,
         prepared: &Prepared,
         out: &mut [f32],
@@ -163,9 +163,9 @@ impl LayerStates {
     }
 
     /// Keep the rows under the convolution with the states that were kept.
-    fn hold_rows(&mut self, plan: &Plan, sources: &Sources, input: &Input<'_>) {
+    fn hold_rows(&mut self, plan: &StatePlan, sources: &Sources, input: &Input<'_>) {
         let zeros = vec![0.0; input.channels];
-        let gathered = |rows: &[Source]| {
+        let gathered = |rows: &[RowOrigin]| {
             rows.iter().flat_map(|source| self.row(*source, input, &zeros)).copied().collect::<Vec<f32>>()
         };
         let settled = plan.settles.then(|| gathered(&sources.before));

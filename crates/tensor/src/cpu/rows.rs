@@ -24,13 +24,13 @@ pub(crate) fn each_row(rows: usize, width: usize, work: &(dyn Fn(usize) + Sync))
 
 /// Rows of values, with the same rows in the forms that quantized matrices need.
 #[derive(Default)]
-pub struct Rows {
+pub struct CpuRows {
     pub(crate) rows: usize,
     pub(crate) values: Vec<f32>,
     pub(crate) quantized: QuantizedRows,
 }
 
-impl Rows {
+impl CpuRows {
     /// Make it `rows × width`. Values that it holds stay.
     pub(crate) fn reserve(&mut self, rows: usize, width: usize) -> &mut [f32] {
         self.rows = rows;
@@ -92,10 +92,10 @@ impl Rows {
 /// `out = silu(gates) ∘ values` of `x`, as `next` takes them; `buffer` holds both.
 pub(crate) fn gated(
     matrix: &Linear,
-    x: &Rows,
+    x: &CpuRows,
     buffer: &mut Vec<f32>,
     next: Option<&Linear>,
-    out: &mut Rows,
+    out: &mut CpuRows,
 ) -> Result<()> {
     let (rows, width) = (x.rows, matrix.outputs() / 2);
     buffer.resize(rows * 2 * width, 0.0);

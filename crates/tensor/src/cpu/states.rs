@@ -3,7 +3,7 @@
 use super::kernels::{COLUMNS, Columns};
 use crate::{
     LinearAttention,
-    recurrent::{Bank, Plan, RecurrentStates},
+    recurrent::{Bank, RecurrentStates, StatePlan},
 };
 
 /// The states of one sequence in all layers with linear attention.
@@ -93,7 +93,7 @@ pub(super) fn strips(shape: &LinearAttention) -> usize {
 }
 
 impl LayerStates {
-    pub(super) fn reserve(&mut self, shape: &LinearAttention, plan: &Plan) {
+    pub(super) fn reserve(&mut self, shape: &LinearAttention, plan: &StatePlan) {
         let places = plan.log();
         let grow = |values: &mut Vec<f32>, width: usize| {
             let need = places * width;

@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{
     CheckpointError, TensorType, Weights,
-    store::{FileMap, Store},
+    store::{FileMap, SharedValues},
 };
 
 /// A table of `vocab × width` values.
-pub struct Table {
+pub struct HostTable {
     values: Values,
     width: usize,
 }
@@ -20,8 +20,8 @@ pub struct Table {
 /// Values in the type of a checkpoint. Clones share them.
 #[derive(Clone)]
 pub enum Values {
-    F32(Store<f32>),
-    Half(HalfKind, Store<u16>),
+    F32(SharedValues<f32>),
+    Half(HalfKind, SharedValues<u16>),
     /// Blocks of a GGUF file.
     Blocks(Blocks),
 }
@@ -30,8 +30,8 @@ impl Values {
     /// Zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: TensorType, values: usize) -> Self {
         match kind {
-            TensorType::F32 => Self::F32(Store::zeros(values)),
-            TensorType::Half(kind) => Self::Half(kind, Store::zeros(values)),
+            TensorType::F32 => Self::F32(SharedValues::zeros(values)),
+            TensorType::Half(kind) => Self::Half(kind, SharedValues::zeros(values)),
             TensorType::Blocks(kind) => Self::Blocks(Blocks::zeros(kind, values)),
         }
     }
@@ -41,11 +41,11 @@ impl Values {
         let size = kind.block_bytes();
         let count = bytes.is_multiple_of(size).then_some(bytes / size)?;
         Some(match kind {
-            TensorType::F32 => Self::F32(Store::mapped(map, at, count)?),
-            TensorType::Half(kind) => Self::Half(kind, Store::mapped(map, at, count)?),
+            TensorType::F32 => Self::F32(SharedValues::mapped(map, at, count)?),
+            TensorType::Half(kind) => Self::Half(kind, SharedValues::mapped(map, at, count)?),
             TensorType::Blocks(kind) => Self::Blocks(Blocks::new(
                 kind,
-                Store::mapped(map, at, bytes)?,
+                SharedValues::mapped(map, at, bytes)?,
                 count.checked_mul(kind.values())?,
             )?),
         })
@@ -124,7 +124,7 @@ impl Values {
     }
 }
 
-impl Table {
+impl HostTable {
     /// The tensor `name`, `rows × width`, in the checkpoint's type.
     pub fn load(
         name: &str,
@@ -175,8 +175,8 @@ mod tests {
         let (kind, values) = (HalfKind::Bf16, [1.0f32, -2.5, 0.25, 96.0]);
         let bits = values.map(|v| kind.narrow(v)).to_vec();
         for table in [
-            Table::new(Values::F32(values.to_vec().into()), 2),
-            Table::new(Values::Half(kind, bits.into()), 2),
+            HostTable::new(Values::F32(values.to_vec().into()), 2),
+            HostTable::new(Values::Half(kind, bits.into()), 2),
         ] {
             let mut out = Vec::new();
             assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));
@@ -188,7 +188,7 @@ mod tests {
     fn rows_of_blocks_are_widened() {
         let mut blocks = Blocks::empty(BlockKind::Q8_0);
         blocks.push(&[[1.0f32; 32], [-2.0; 32], [0.5; 32], [4.0; 32]].concat());
-        let table = Table::new(Values::Blocks(blocks), 64);
+        let table = HostTable::new(Values::Blocks(blocks), 64);
         let mut out = Vec::new();
         assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));
         // The scale of a block is a 16-bit float.

@@ -28,7 +28,7 @@ const MAX_SPINS: u32 = 40_000;
 /// Spins before a waiting thread lets another program's thread run: tens of microseconds.
 const SPINS_PER_YIELD: u32 = 1_000;
 
-type Work = *const (dyn Fn(usize) + Sync);
+type UnitOfWork = *const (dyn Fn(usize) + Sync);
 
 /// All jobs at one moment, a byte each: the highest bit is set while the job is open, the others count the workers inside.
 #[derive(Clone, Copy)]
@@ -73,7 +73,7 @@ struct Slot {
     claimed: AtomicBool,
     next: AtomicUsize,
     units: AtomicUsize,
-    work: UnsafeCell<Option<Work>>,
+    work: UnsafeCell<Option<UnitOfWork>>,
     panicked: AtomicBool,
 }
 
@@ -236,7 +236,7 @@ impl ThreadPool {
         // SAFETY: the job is not open and no worker is inside (its last caller waited for that). The lifetime is erased, but this
         // function neither returns nor unwinds before every worker has left.
         unsafe {
-            *slot.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), Work>(work));
+            *slot.work.get() = Some(std::mem::transmute::<&(dyn Fn(usize) + Sync), UnitOfWork>(work));
         }
         slot.units.store(units, Ordering::Relaxed);
         slot.next.store(0, Ordering::Relaxed);

@@ -37,7 +37,7 @@ pub fn attend(qkv: &[f32], grids: usize, layout: &TowerLayout, windows: bool, ou
         let whole = heads / units;
         let length = window.len().div_ceil(parts).next_multiple_of(QUERIES);
         let queries = (part * length).min(window.len())..((part + 1) * length).min(window.len());
-        let job = Job { qkv, first: grid * patches, layout, window, queries };
+        let job = WindowAttention { qkv, first: grid * patches, layout, window, queries };
         SCRATCH.with_borrow_mut(|scratch| {
             for head in head * whole..(head + 1) * whole {
                 job.run(head, scratch, &out);
@@ -47,7 +47,7 @@ pub fn attend(qkv: &[f32], grids: usize, layout: &TowerLayout, windows: bool, ou
 }
 
 /// Some queries of a window.
-struct Job<'a> {
+struct WindowAttention<'a> {
     qkv: &'a [f32],
     /// The row of the grid's first patch.
     first: usize,
@@ -59,7 +59,7 @@ struct Job<'a> {
 }
 
 #[derive(Default)]
-struct Scratch {
+struct WindowScratch {
     queries: Vec<f32>,
     /// Interleaved, see [`kernels::scores_f32`].
     keys: Vec<f32>,
@@ -72,15 +72,15 @@ struct Scratch {
 }
 
 thread_local! {
-    static SCRATCH: std::cell::RefCell<Scratch> = std::cell::RefCell::default();
+    static SCRATCH: std::cell::RefCell<WindowScratch> = std::cell::RefCell::default();
 }
 
-impl Job<'_> {
-    fn run(&self, head: usize, scratch: &mut Scratch, out: &DisjointSliceMut<'_>) {
+impl WindowAttention<'_> {
+    fn run(&self, head: usize, scratch: &mut WindowScratch, out: &DisjointSliceMut<'_>) {
         let Self { window, queries, .. } = self;
         let (n, d) = (window.len(), self.layout.head_dim);
         let wide = d.next_multiple_of(SLOTS);
-        let Scratch { queries: q, keys, values, row, weights, softmax, sums } = scratch;
+        let WindowScratch { queries: q, keys, values, row, weights, softmax, sums } = scratch;
         keys.resize(n.next_multiple_of(SLOTS) * d, 0.0);
         values.resize(n * wide, 0.0);
         row.resize(d, 0.0);

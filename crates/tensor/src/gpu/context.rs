@@ -32,7 +32,7 @@ struct Inner {
     plain: bool,
     kernels: Kernels,
     limits: Mutex<Limits>,
-    state: Arc<State>,
+    state: Arc<GpuState>,
     notes: Mutex<Vec<String>>,
     /// A row had other bits among other rows.
     inexact: AtomicBool,
@@ -42,12 +42,12 @@ struct Inner {
 
 /// The first error that no call could return.
 #[derive(Debug, Default)]
-struct State {
+struct GpuState {
     broken: AtomicBool,
     why: Mutex<Option<GpuError>>,
 }
 
-impl State {
+impl GpuState {
     fn set(&self, error: GpuError) {
         lock(&self.why).get_or_insert(error);
         self.broken.store(true, Ordering::Release);
@@ -86,7 +86,7 @@ impl Gpu {
                 (device, queue, None)
             }
         };
-        let state = Arc::new(State::default());
+        let state = Arc::new(GpuState::default());
         let uncaptured = Arc::clone(&state);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             uncaptured.set(GpuError::from_wgpu(&error, 0));

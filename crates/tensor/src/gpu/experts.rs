@@ -13,7 +13,7 @@ use super::{
     buffer::grown,
     products::{
         Grouped, Tile,
-        input::Source,
+        input::InputRows,
         source::{Setting, source},
     },
 };
@@ -130,10 +130,10 @@ pub(crate) fn mix(
         rows.buffer().cloned().ok_or_else(|| GpuError::Invalid("rows of experts are missing".into()))
     };
     let from = memory(x)?;
-    let of_rows = Source { x: &from, row: 0, rows, width: hidden, gated: false };
+    let of_rows = InputRows { x: &from, row: 0, rows, width: hidden, gated: false };
     gate_up.forward_grouped(stream, of_rows, group(gate_up, chosen), both, scratch)?;
     let from = memory(both)?;
-    let of_pairs = Source { x: &from, row: 0, rows: pairs, width: down.inputs(), gated: true };
+    let of_pairs = InputRows { x: &from, row: 0, rows: pairs, width: down.inputs(), gated: true };
     down.forward_grouped(stream, of_pairs, group(down, 1), y, scratch)?;
 
     if let Some([gate_up, down]) = &layer.shared {

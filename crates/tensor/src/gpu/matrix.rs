@@ -13,7 +13,7 @@ use super::{
 use crate::TensorType;
 use crate::gpu::{
     matrix::format::blocks,
-    products::input::{Scratch, Source, spread},
+    products::input::{InputRows, Scratch, spread},
 };
 
 /// A matrix of `outputs × inputs` with an optional bias: pieces below each other, each in the format of its file or of the
@@ -121,7 +121,7 @@ impl Matrix {
             let width = self.outputs / 2;
             let out = out.reserve(stream.gpu(), rows, width)?;
             match both.buffer() {
-                Some(x) => spread(stream, Source { x, row: 0, rows, width, gated: true }, out, width),
+                Some(x) => spread(stream, InputRows { x, row: 0, rows, width, gated: true }, out, width),
                 None => Ok(()),
             }
         });
@@ -177,11 +177,17 @@ impl Matrix {
     }
 
     /// The rows of a product, checked.
-    fn source<'a>(&self, x: &'a Rows, range: Range<usize>, width: usize, gated: bool) -> Result<Source<'a>> {
+    fn source<'a>(
+        &self,
+        x: &'a Rows,
+        range: Range<usize>,
+        width: usize,
+        gated: bool,
+    ) -> Result<InputRows<'a>> {
         let wide = if gated { 2 * width } else { width };
         match x.memory() {
             Some(buffer) if width == self.inputs && x.width() == wide && range.end <= x.rows() => {
-                Ok(Source { x: buffer, row: range.start, rows: range.len(), width, gated })
+                Ok(InputRows { x: buffer, row: range.start, rows: range.len(), width, gated })
             }
             _ => Err(GpuError::Invalid(format!(
                 "rows {range:?} of {} × {} values for a matrix of {} × {}",
@@ -198,7 +204,7 @@ impl Matrix {
     pub(super) fn forward_grouped(
         &self,
         stream: &mut Stream,
-        source: Source<'_>,
+        source: InputRows<'_>,
         grouped: Grouped<'_>,
         y: &mut Rows,
         scratch: &mut Scratch,
@@ -214,7 +220,7 @@ impl Matrix {
         &self,
         way: Way,
         stream: &mut Stream,
-        source: Source<'_>,
+        source: InputRows<'_>,
         filled: Option<Inputs>,
         y: &mut Rows,
         scratch: &mut Scratch,
@@ -231,7 +237,7 @@ impl Matrix {
         &self,
         product: &Product<'_>,
         stream: &mut Stream,
-        source: Source<'_>,
+        source: InputRows<'_>,
         filled: Option<Inputs>,
         scratch: &mut Scratch,
     ) -> Result<()> {

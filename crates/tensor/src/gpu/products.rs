@@ -120,7 +120,7 @@ pub(super) struct Product<'a> {
 /// As in `shaders/products.wgsl`, without EXPERTS.
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
+struct ProductParams {
     rows: u32,
     blocks: u32,
     outputs: u32,
@@ -151,7 +151,7 @@ impl Product<'_> {
         }
         // Without a bias the binding is not read.
         buffers.extend([self.bias.unwrap_or(&piece.arrays[0]), self.y]);
-        let params = Params {
+        let params = ProductParams {
             rows: self.rows as u32,
             blocks: self.blocks as u32,
             outputs: piece.outputs as u32,

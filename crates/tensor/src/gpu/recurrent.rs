@@ -4,7 +4,7 @@ pub(crate) mod mixing;
 use super::{Buffer, Gpu, GpuError, Result, Stream, states::SharedStream};
 use crate::{
     LinearAttention,
-    recurrent::{Bank, Plan, RecurrentStates},
+    recurrent::{Bank, RecurrentStates, StatePlan},
 };
 
 /// Banks that a sequence always has, the settled and the current one; marks are allocated with the first of them.
@@ -57,7 +57,7 @@ impl Recurrent {
         &mut self,
         stream: &SharedStream,
         recording: &mut Stream,
-        plan: &Plan,
+        plan: &StatePlan,
         layer: usize,
     ) -> Result<LayerStates> {
         self.failed.clone().map_or(Ok(()), Err)?;

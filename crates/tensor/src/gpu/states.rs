@@ -70,7 +70,7 @@ impl GpuRows {
         let there = stream.lock().gpu().clone();
         match self.gpu().is(&there) {
             true => Ok(self.clone()),
-            false => below(stream, &[Part::Host(&self.read()?)], self.width),
+            false => below(stream, &[RowSource::Host(&self.read()?)], self.width),
         }
     }
 
@@ -135,40 +135,41 @@ impl GpuRows {
 
 /// Rows to put together: on the device, or in host memory.
 #[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
+pub enum RowSource<'a> {
     /// On the device.
     Device(&'a GpuRows),
     /// In host memory, whole rows.
     Host(&'a [f32]),
 }
 
-impl Part<'_> {
+impl RowSource<'_> {
     fn rows(&self, width: usize) -> usize {
         match self {
-            Part::Device(rows) => rows.rows,
-            Part::Host(values) => values.len().checked_div(width).unwrap_or(0),
+            RowSource::Device(rows) => rows.rows,
+            RowSource::Host(values) => values.len().checked_div(width).unwrap_or(0),
         }
     }
 }
 
 /// Rows of `width` values below each other, computed in `stream`, which is submitted if a part is of another one.
-pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<GpuRows> {
+pub fn below(stream: &SharedStream, parts: &[RowSource<'_>], width: usize) -> Result<GpuRows> {
     let rows: usize = parts.iter().map(|part| part.rows(width)).sum();
     let buffer = stream.lock().gpu().clone().buffer((rows * width) as u64 * 4)?;
     let mut at = 0;
     for part in parts {
         let bytes = (part.rows(width) * width) as u64 * 4;
         match part {
-            Part::Device(from) => {
+            RowSource::Device(from) => {
                 let from = from.moved_to(stream)?;
                 let (memory, start) = from.place_for(stream)?;
                 stream.lock().copy(memory, start, &buffer, at, bytes)?;
             }
-            Part::Host(values) => stream.lock().write(&buffer, at, bytemuck::cast_slice(values))?,
+            RowSource::Host(values) => stream.lock().write(&buffer, at, bytemuck::cast_slice(values))?,
         }
         at += bytes;
     }
-    let is_foreign = |part: &Part<'_>| matches!(part, Part::Device(rows) if !rows.stream.is(stream));
+    let is_foreign =
+        |part: &RowSource<'_>| matches!(part, RowSource::Device(rows) if !rows.stream.is(stream));
     if parts.iter().any(is_foreign) {
         // Rows of other streams may be overwritten from now on.
         stream.lock().submit()?;
@@ -177,15 +178,15 @@ pub fn below(stream: &SharedStream, parts: &[Part<'_>], width: usize) -> Result<
 }
 
 /// Rows concatenated, `rows × (widths.0 + widths.1)`, computed in `stream`, which is submitted if a part is of another one.
-pub fn beside(stream: &SharedStream, parts: [Part<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
+pub fn beside(stream: &SharedStream, parts: [RowSource<'_>; 2], widths: [usize; 2]) -> Result<GpuRows> {
     let rows = parts[0].rows(widths[0]).min(parts[1].rows(widths[1]));
     let stride = widths[0] + widths[1];
     let buffer = stream.lock().gpu().clone().buffer((rows * stride) as u64 * 4)?;
     let mut is_foreign = false;
     for ((part, width), first) in parts.iter().zip(widths).zip([0, widths[0] as u64]) {
         let from = match part {
-            Part::Device(from) => from.moved_to(stream)?,
-            Part::Host(_) => below(stream, &[*part], width)?,
+            RowSource::Device(from) => from.moved_to(stream)?,
+            RowSource::Host(_) => below(stream, &[*part], width)?,
         };
         is_foreign |= !from.stream.is(stream);
         from.place_for(stream)?;

@@ -33,7 +33,7 @@ const SWEEP: u64 = 16;
 type View = (u64, u64, u64);
 
 #[derive(Debug)]
-struct Group {
+struct CachedGroup {
     raw: wgpu::BindGroup,
     /// A group would keep the memory of its buffers: it goes when one of them goes.
     buffers: Vec<Weak<Memory>>,
@@ -51,7 +51,7 @@ pub struct Stream {
     arena_size: u64,
     /// What the arena will hold.
     params: Vec<u8>,
-    groups: HashMap<(usize, Vec<View>), Group>,
+    groups: HashMap<(usize, Vec<View>), CachedGroup>,
     landing: Option<wgpu::Buffer>,
     traffic: Traffic,
     counted: Traffic,
@@ -128,7 +128,7 @@ impl Stream {
             entries.extend(views.map(|(i, (buffer, at, size))| binding(i + 1, buffer.raw(), *at, *size)));
             let about = wgpu::BindGroupDescriptor { label: None, layout: &kernel.layout, entries: &entries };
             let buffers = buffers.iter().map(|(buffer, ..)| buffer.downgrade()).collect();
-            Group { raw: device.create_bind_group(&about), buffers, used: 0 }
+            CachedGroup { raw: device.create_bind_group(&about), buffers, used: 0 }
         });
         group.used = self.traffic.submissions;
         let pass = self.pass.get_or_insert_with(|| {
@@ -319,7 +319,7 @@ impl Stream {
         self.traffic.submissions += 1;
         let now = self.traffic.submissions;
         if now.is_multiple_of(SWEEP) {
-            let alive = |group: &Group| group.buffers.iter().all(|buffer| buffer.strong_count() > 0);
+            let alive = |group: &CachedGroup| group.buffers.iter().all(|buffer| buffer.strong_count() > 0);
             self.groups.retain(|_, group| group.used + IDLE > now && alive(group));
         }
         self.count();

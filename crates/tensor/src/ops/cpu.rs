@@ -13,7 +13,7 @@ use std::ops::Range;
 use candle_core::{Device, Tensor};
 
 pub use self::tower::WORKSPACE;
-use super::{HeldWeights, Loaded, Norm, Out, Part, Residual, RowOps};
+use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
 use crate::{
     KvType, Result, WeightType, Weights,
     attention::AttentionStats,
@@ -24,7 +24,7 @@ use crate::{
         forms::QuantizedRows,
         kernels::{self, activations},
         linear::Linear,
-        rows::{Rows, each_row, gated},
+        rows::{CpuRows, each_row, gated},
         thread_pool::DisjointSliceMut,
     },
     fused::FusedMatrix,
@@ -78,7 +78,7 @@ impl RowOps for CpuOps {
     type Matrix = Linear;
     type Vector = Vec<f32>;
     type Columns = Vec<u32>;
-    type Rows = Rows;
+    type Rows = CpuRows;
     type Work = CpuWork;
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Linear> {
@@ -93,7 +93,7 @@ impl RowOps for CpuOps {
         Ok(columns)
     }
 
-    fn part(&self, _: &mut CpuWork, rows: &Rows, part: Part, out: Out<'_, Self>) -> Result<()> {
+    fn part(&self, _: &mut CpuWork, rows: &CpuRows, part: RowPart, out: Out<'_, Self>) -> Result<()> {
         out.rows.fill(part.rows, rows.width(), out.next, &|r, to| {
             to.copy_from_slice(rows.row(part.start + r));
         });
@@ -103,7 +103,7 @@ impl RowOps for CpuOps {
     fn norm(
         &self,
         _: &mut CpuWork,
-        Residual { x, part, add }: Residual<'_, Rows>,
+        Residual { x, part, add }: Residual<'_, CpuRows>,
         norm: &Norm<Vec<f32>>,
         out: Out<'_, Self>,
     ) -> Result<()> {
@@ -125,18 +125,25 @@ impl RowOps for CpuOps {
         Ok(())
     }
 
-    fn product(&self, _: &mut CpuWork, matrix: &Linear, x: &Rows, part: Part, out: &mut Rows) -> Result<()> {
+    fn product(
+        &self,
+        _: &mut CpuWork,
+        matrix: &Linear,
+        x: &CpuRows,
+        part: RowPart,
+        out: &mut CpuRows,
+    ) -> Result<()> {
         let outputs = matrix.outputs();
         let out = out.reserve(part.of, outputs);
         let out = &mut out[part.start * outputs..(part.start + part.rows) * outputs];
         matrix.forward_prepared(&x.values, &x.quantized, part.rows, out)
     }
 
-    fn gated(&self, work: &mut CpuWork, matrix: &Linear, x: &Rows, out: Out<'_, Self>) -> Result<()> {
+    fn gated(&self, work: &mut CpuWork, matrix: &Linear, x: &CpuRows, out: Out<'_, Self>) -> Result<()> {
         gated(matrix, x, &mut work.gate_up, out.next, out.rows)
     }
 
-    fn choose(&self, _: &mut CpuWork, from: &Rows, columns: &Vec<u32>, x: &mut Rows) -> Result<()> {
+    fn choose(&self, _: &mut CpuWork, from: &CpuRows, columns: &Vec<u32>, x: &mut CpuRows) -> Result<()> {
         x.rows = from.rows;
         x.values.clear();
         for row in from.values.chunks_exact(from.width().max(1)) {
@@ -145,7 +152,7 @@ impl RowOps for CpuOps {
         Ok(())
     }
 
-    fn gate_by(&self, _: &mut CpuWork, gates: &Rows, x: Out<'_, Self>) -> Result<()> {
+    fn gate_by(&self, _: &mut CpuWork, gates: &CpuRows, x: Out<'_, Self>) -> Result<()> {
         kernels::gate(&gates.values, &mut x.rows.values);
         x.rows.quantize(x.next);
         Ok(())
@@ -154,8 +161,8 @@ impl RowOps for CpuOps {
     fn convolve(
         &self,
         _: &mut CpuWork,
-        x: &Rows,
-        corrections: &Rows,
+        x: &CpuRows,
+        corrections: &CpuRows,
         convolution: &Convolution<Vec<f32>>,
         side: Side,
         out: Out<'_, Self>,
@@ -166,7 +173,7 @@ impl RowOps for CpuOps {
         Ok(())
     }
 
-    fn add(&self, _: &mut CpuWork, x: &mut Rows, part: Part, add: &Rows) -> Result<()> {
+    fn add(&self, _: &mut CpuWork, x: &mut CpuRows, part: RowPart, add: &CpuRows) -> Result<()> {
         let width = add.width();
         let x = DisjointSliceMut::new(&mut x.values);
         each_row(part.rows, width, &|r| {
@@ -177,21 +184,27 @@ impl RowOps for CpuOps {
         Ok(())
     }
 
-    fn columns(&self, _: &mut CpuWork, from: &Rows, columns: Range<usize>, x: &mut Rows) -> Result<()> {
+    fn columns(&self, _: &mut CpuWork, from: &CpuRows, columns: Range<usize>, x: &mut CpuRows) -> Result<()> {
         x.rows = from.rows;
         x.values.clear();
         x.values.extend(from.columns(columns).flatten());
         Ok(())
     }
 
-    fn add_columns(&self, _: &mut CpuWork, x: &mut Rows, from: &Rows, columns: Range<usize>) -> Result<()> {
+    fn add_columns(
+        &self,
+        _: &mut CpuWork,
+        x: &mut CpuRows,
+        from: &CpuRows,
+        columns: Range<usize>,
+    ) -> Result<()> {
         let width = columns.len().max(1);
         let added = from.columns(columns);
         x.values.chunks_exact_mut(width).zip(added).for_each(|(x, row)| kernels::add(x, row));
         Ok(())
     }
 
-    fn keep(&self, _: &mut CpuWork, rows: &Rows) -> Result<States> {
+    fn keep(&self, _: &mut CpuWork, rows: &CpuRows) -> Result<States> {
         Ok(States::Tensor(Tensor::from_slice(&rows.values, (rows.rows, rows.width()), &Device::Cpu)?))
     }
 

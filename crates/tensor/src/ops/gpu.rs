@@ -17,7 +17,7 @@ use self::{
     parts::{copy_back, copy_part, fit, with_part},
     work::{GpuWork, again, given},
 };
-use super::{HeldWeights, Loaded, Norm, Out, Part, Residual, RowOps};
+use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
 use crate::{
     CheckpointError, KvType, Result, WeightType, Weights,
     convolution::{Convolution, Side},
@@ -76,7 +76,7 @@ impl RowOps for GpuOps {
         Ok((uploaded.map_err(|e| CheckpointError::tensor("chosen columns", &e.to_string()))?, columns.len()))
     }
 
-    fn part(&self, work: &mut GpuWork, rows: &Rows, part: Part, out: Out<'_, Self>) -> Result<()> {
+    fn part(&self, work: &mut GpuWork, rows: &Rows, part: RowPart, out: Out<'_, Self>) -> Result<()> {
         let stream = work.stream(&self.gpu);
         let stream = &mut stream.lock();
         copy_part(stream, rows, part, out.rows)?;
@@ -115,7 +115,7 @@ impl RowOps for GpuOps {
         work: &mut GpuWork,
         matrix: &Arc<Matrix>,
         x: &Rows,
-        part: Part,
+        part: RowPart,
         out: &mut Rows,
     ) -> Result<()> {
         let stream = work.stream(&self.gpu);
@@ -166,7 +166,7 @@ impl RowOps for GpuOps {
         Ok(fit(stream, out.rows, out.next, &mut work.tower.spare)?)
     }
 
-    fn add(&self, work: &mut GpuWork, x: &mut Rows, part: Part, add: &Rows) -> Result<()> {
+    fn add(&self, work: &mut GpuWork, x: &mut Rows, part: RowPart, add: &Rows) -> Result<()> {
         let stream = work.stream(&self.gpu);
         let (stream, spare) = (&mut stream.lock(), &mut work.tower.spare);
         let added =
@@ -211,8 +211,8 @@ impl RowOps for GpuOps {
     fn beside(&self, a: &States, b: &States) -> Result<States> {
         let host = [a.in_host_memory()?, b.in_host_memory()?];
         let part = |at: usize| match &host[at] {
-            Some(values) => Some(states::Part::Host(values)),
-            None => [a, b][at].on_gpu().map(states::Part::Device),
+            Some(values) => Some(states::RowSource::Host(values)),
+            None => [a, b][at].on_gpu().map(states::RowSource::Device),
         };
         let (Some(left), Some(right)) = (part(0), part(1)) else {
             crate::bail!("concatenated rows are on no device");

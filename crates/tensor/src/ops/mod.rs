@@ -25,10 +25,10 @@ mod tensors;
 mod tower;
 
 pub use self::{
-    cpu::{CpuOps, WORKSPACE},
+    cpu::{CpuOps, CpuWork, WORKSPACE},
     decoder::{DecoderOps, HeadNorms, Input, NO_EXPERTS, PassSpec, TunedOps},
     gpu::GpuOps,
-    rows::{HeldWeights, Loaded, Norm, Out, Part, Residual, RowOps},
+    rows::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart},
     tensors::TensorOps,
     tower::TowerOps,
 };

@@ -39,14 +39,14 @@ pub struct Norm<V> {
 
 /// Some rows of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RowPart {
     pub start: usize,
     pub rows: usize,
     /// Rows in all.
     pub of: usize,
 }
 
-impl Part {
+impl RowPart {
     pub fn all(rows: usize) -> Self {
         Self { start: 0, rows, of: rows }
     }
@@ -66,7 +66,7 @@ impl Part {
 pub struct Residual<'a, R> {
     /// The rows; for a norm of another width they count as rows of that.
     pub x: &'a mut R,
-    pub part: Part,
+    pub part: RowPart,
     /// As many rows as the part has.
     pub add: Option<&'a R>,
 }
@@ -107,7 +107,8 @@ pub trait RowOps: Clone + Send + Sync + Sized + 'static {
     fn chosen(&self, columns: Vec<u32>) -> Loaded<Self::Columns>;
 
     /// `out` = a part of `rows`.
-    fn part(&self, work: &mut Self::Work, rows: &Self::Rows, part: Part, out: Out<'_, Self>) -> Result<()>;
+    fn part(&self, work: &mut Self::Work, rows: &Self::Rows, part: RowPart, out: Out<'_, Self>)
+    -> Result<()>;
 
     /// For a part of `x`: `x += add`, then `out = x / sqrt(mean(x²) + eps) · weight`, or with a bias the layer norm of `x`.
     fn norm(
@@ -124,7 +125,7 @@ pub trait RowOps: Clone + Send + Sync + Sized + 'static {
         work: &mut Self::Work,
         matrix: &Self::Matrix,
         x: &Self::Rows,
-        part: Part,
+        part: RowPart,
         out: &mut Self::Rows,
     ) -> Result<()>;
 
@@ -162,7 +163,7 @@ pub trait RowOps: Clone + Send + Sync + Sized + 'static {
     ) -> Result<()>;
 
     /// A part of `x` `+= add`.
-    fn add(&self, work: &mut Self::Work, x: &mut Self::Rows, part: Part, add: &Self::Rows) -> Result<()>;
+    fn add(&self, work: &mut Self::Work, x: &mut Self::Rows, part: RowPart, add: &Self::Rows) -> Result<()>;
 
     /// `x` = some columns of other rows.
     fn columns(

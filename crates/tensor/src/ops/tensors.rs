@@ -12,7 +12,7 @@ use std::ops::Range;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
-use super::{HeldWeights, Loaded, Norm, Out, Part, Residual, RowOps};
+use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
 use crate::{
     CheckpointError, ComputeDevice, Result, Weights,
     candle::{
@@ -31,9 +31,9 @@ pub struct TensorOps {
 
 /// Rows in the compute type; none before something was written to them.
 #[derive(Default)]
-pub struct Rows(Option<Tensor>);
+pub struct TensorRows(Option<Tensor>);
 
-impl Rows {
+impl TensorRows {
     fn get(&self) -> Result<&Tensor> {
         self.0.as_ref().ok_or_else(|| crate::Error::Message("rows are used before they are written".into()))
     }
@@ -94,7 +94,7 @@ impl RowOps for TensorOps {
     type Matrix = Matrix;
     type Vector = Tensor;
     type Columns = Tensor;
-    type Rows = Rows;
+    type Rows = TensorRows;
     type Work = TensorWork;
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Matrix> {
@@ -115,7 +115,7 @@ impl RowOps for TensorOps {
         columns.map_err(on_tensor("chosen columns"))
     }
 
-    fn part(&self, _: &mut TensorWork, rows: &Rows, part: Part, out: Out<'_, Self>) -> Result<()> {
+    fn part(&self, _: &mut TensorWork, rows: &TensorRows, part: RowPart, out: Out<'_, Self>) -> Result<()> {
         out.rows.0 = Some(rows.get()?.narrow(0, part.start, part.rows)?);
         Ok(())
     }
@@ -123,7 +123,7 @@ impl RowOps for TensorOps {
     fn norm(
         &self,
         _: &mut TensorWork,
-        Residual { x, add, .. }: Residual<'_, Rows>,
+        Residual { x, add, .. }: Residual<'_, TensorRows>,
         norm: &Norm<Tensor>,
         out: Out<'_, Self>,
     ) -> Result<()> {
@@ -139,22 +139,40 @@ impl RowOps for TensorOps {
         Ok(())
     }
 
-    fn product(&self, _: &mut TensorWork, matrix: &Matrix, x: &Rows, _: Part, out: &mut Rows) -> Result<()> {
+    fn product(
+        &self,
+        _: &mut TensorWork,
+        matrix: &Matrix,
+        x: &TensorRows,
+        _: RowPart,
+        out: &mut TensorRows,
+    ) -> Result<()> {
         out.0 = Some(matrix.forward(x.get()?)?);
         Ok(())
     }
 
-    fn gated(&self, _: &mut TensorWork, matrix: &Matrix, x: &Rows, out: Out<'_, Self>) -> Result<()> {
+    fn gated(&self, _: &mut TensorWork, matrix: &Matrix, x: &TensorRows, out: Out<'_, Self>) -> Result<()> {
         out.rows.0 = Some(matrix.forward_gated(x.get()?)?);
         Ok(())
     }
 
-    fn choose(&self, _: &mut TensorWork, from: &Rows, columns: &Tensor, x: &mut Rows) -> Result<()> {
+    fn choose(
+        &self,
+        _: &mut TensorWork,
+        from: &TensorRows,
+        columns: &Tensor,
+        x: &mut TensorRows,
+    ) -> Result<()> {
         x.0 = Some(from.get()?.index_select(columns, 1)?);
         Ok(())
     }
 
-    fn gate_by(&self, _: &mut TensorWork, gates: &Rows, Out { rows: x, .. }: Out<'_, Self>) -> Result<()> {
+    fn gate_by(
+        &self,
+        _: &mut TensorWork,
+        gates: &TensorRows,
+        Out { rows: x, .. }: Out<'_, Self>,
+    ) -> Result<()> {
         x.0 = Some((x.get()? * ops::sigmoid(gates.get()?)?)?);
         Ok(())
     }
@@ -162,8 +180,8 @@ impl RowOps for TensorOps {
     fn convolve(
         &self,
         _: &mut TensorWork,
-        x: &Rows,
-        corrections: &Rows,
+        x: &TensorRows,
+        corrections: &TensorRows,
         convolution: &Convolution<Tensor>,
         side: Side,
         out: Out<'_, Self>,
@@ -187,12 +205,18 @@ impl RowOps for TensorOps {
         Ok(())
     }
 
-    fn add(&self, _: &mut TensorWork, x: &mut Rows, _: Part, add: &Rows) -> Result<()> {
+    fn add(&self, _: &mut TensorWork, x: &mut TensorRows, _: RowPart, add: &TensorRows) -> Result<()> {
         x.0 = Some((x.get()? + add.get()?)?);
         Ok(())
     }
 
-    fn columns(&self, _: &mut TensorWork, from: &Rows, columns: Range<usize>, x: &mut Rows) -> Result<()> {
+    fn columns(
+        &self,
+        _: &mut TensorWork,
+        from: &TensorRows,
+        columns: Range<usize>,
+        x: &mut TensorRows,
+    ) -> Result<()> {
         x.0 = Some(from.get()?.narrow(1, columns.start, columns.len())?.contiguous()?);
         Ok(())
     }
@@ -200,15 +224,15 @@ impl RowOps for TensorOps {
     fn add_columns(
         &self,
         _: &mut TensorWork,
-        x: &mut Rows,
-        from: &Rows,
+        x: &mut TensorRows,
+        from: &TensorRows,
         columns: Range<usize>,
     ) -> Result<()> {
         x.0 = Some((x.get()? + from.get()?.narrow(1, columns.start, columns.len())?)?);
         Ok(())
     }
 
-    fn keep(&self, _: &mut TensorWork, rows: &Rows) -> Result<States> {
+    fn keep(&self, _: &mut TensorWork, rows: &TensorRows) -> Result<States> {
         Ok(States::Tensor(rows.get()?.to_dtype(DType::F32)?))
     }
 

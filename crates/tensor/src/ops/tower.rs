@@ -1,6 +1,6 @@
 //! What vision towers do on a device.
 
-use super::{Loaded, Out, Part, RowOps};
+use super::{Loaded, Out, RowOps, RowPart};
 use crate::{
     Result, Weights,
     fused::FusedMatrix,
@@ -44,7 +44,7 @@ pub trait TowerOps: RowOps {
         work: &mut Self::Work,
         layout: &Self::Layout,
         patches: &[f32],
-        part: Part,
+        part: RowPart,
         out: Out<'_, Self>,
     ) -> Result<()>;
 

@@ -13,14 +13,14 @@ struct Device {
 
 /// A track, the device, and the rows that the sequence should have seen.
 #[derive(Clone, Default)]
-struct Sequence {
+struct RecurrentSequence {
     track: Track,
     device: Device,
     rows: Vec<u32>,
     next: u32,
 }
 
-impl Sequence {
+impl RecurrentSequence {
     fn fresh(&mut self, count: usize) -> Vec<u32> {
         let first = self.next;
         self.next += count as u32;
@@ -102,7 +102,7 @@ impl Sequence {
 
 #[test]
 fn a_verified_chain_is_rolled_back_without_loss() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(100);
     sequence.mark();
     let mut replayed = 0;
@@ -122,7 +122,7 @@ fn a_verified_chain_is_rolled_back_without_loss() {
 
 #[test]
 fn drafted_rows_are_dropped_over_several_passes() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(50);
     for kept in [1, 7, 20, 3] {
         let base = sequence.rows.len();
@@ -136,7 +136,7 @@ fn drafted_rows_are_dropped_over_several_passes() {
 /// A drafter that continues before its last window is verified says that all rows stay, and may still go back before it.
 #[test]
 fn rows_are_not_final_while_none_was_dropped() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(50);
     sequence.mark();
     for kept in [3, 8, 0, 5] {
@@ -153,7 +153,7 @@ fn rows_are_not_final_while_none_was_dropped() {
 
 #[test]
 fn decoding_row_by_row_goes_on_without_bounds() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(40);
     sequence.mark();
     for _ in 0..1000 {
@@ -167,7 +167,7 @@ fn decoding_row_by_row_goes_on_without_bounds() {
 
 #[test]
 fn a_path_of_a_tree_is_kept() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(10);
     // A root, two children, and one child each; then another level.
     let base = 10;
@@ -185,7 +185,7 @@ fn a_path_of_a_tree_is_kept() {
 
 #[test]
 fn a_row_within_the_log_is_marked_by_the_next_pass() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(100);
     sequence.chain(6);
     assert_eq!(sequence.truncate(105), 105);
@@ -199,7 +199,7 @@ fn a_row_within_the_log_is_marked_by_the_next_pass() {
 
 #[test]
 fn rows_of_a_long_pass_cannot_be_restored_but_its_ends_can() {
-    let mut sequence = Sequence::default();
+    let mut sequence = RecurrentSequence::default();
     sequence.chain(100);
     sequence.mark();
     sequence.chain(60);
@@ -236,7 +236,7 @@ proptest! {
     /// After any rows are fed and dropped, a pass continues from the remaining ones.
     #[test]
     fn a_pass_continues_from_what_is_left(acts in acts()) {
-        let mut sequence = Sequence::default();
+        let mut sequence = RecurrentSequence::default();
         for act in acts {
             match act {
                 Act::Chain(rows) => sequence.chain(rows),

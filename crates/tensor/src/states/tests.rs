@@ -1,5 +1,5 @@
 use super::{super::gpu::testing::gpu_or_skip, *};
-use crate::gpu::states::{Part, SharedStream, below};
+use crate::gpu::states::{RowSource, SharedStream, below};
 
 /// `rows` rows of `width` values: 0, 1, 2 …
 fn host(rows: usize, width: usize) -> States {
@@ -10,7 +10,7 @@ fn everywhere(rows: usize, width: usize) -> Vec<States> {
     let mut all = vec![host(rows, width)];
     if let Some(gpu) = gpu_or_skip() {
         let (stream, values) = (SharedStream::new(&gpu), host(rows, width).to_vec().unwrap());
-        all.push(States::Gpu(below(&stream, &[Part::Host(&values)], width).unwrap()));
+        all.push(States::Gpu(below(&stream, &[RowSource::Host(&values)], width).unwrap()));
     }
     all
 }

@@ -8,7 +8,7 @@ use specreel_tensor::{
     ComputeDevice, Gpu, KvType,
     attention::AttentionShape,
     candle::cache::TensorCache,
-    cpu::cache::Cache as CpuCache,
+    cpu::cache::CpuCache,
     gpu::{held::GpuCache, states::SharedStream, testing::gpu_or_skip},
     ops::{CpuOps, GpuOps, TensorOps},
 };

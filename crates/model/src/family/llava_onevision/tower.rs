@@ -10,7 +10,7 @@ use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules, TowerSizes,
+        TowerOutput, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
     },
 };
@@ -42,7 +42,7 @@ impl TowerRules for LlavaConfig {
         self.tower.mismatch(grid)
     }
 
-    fn layout(&self, _: Grid, output: Output) -> TowerLayout {
+    fn layout(&self, _: Grid, output: TowerOutput) -> TowerLayout {
         layout(self, output)
     }
 
@@ -66,7 +66,7 @@ fn parts(LlavaConfig { tower, bias, out }: &LlavaConfig) -> TowerParts {
 }
 
 /// All patches of a picture attend to each other; their states are pooled.
-fn layout(LlavaConfig { tower, .. }: &LlavaConfig, output: Output) -> TowerLayout {
+fn layout(LlavaConfig { tower, .. }: &LlavaConfig, output: TowerOutput) -> TowerLayout {
     let patches = tower.side() * tower.side();
     let order = 0..patches as u32;
     TowerLayout {
@@ -77,8 +77,8 @@ fn layout(LlavaConfig { tower, .. }: &LlavaConfig, output: Output) -> TowerLayou
         angles: None,
         sources: patches,
         taps: match output {
-            Output::Embeddings => taps(tower.side(), tower.side().div_ceil(POOL)),
-            Output::States => TowerLayout::reordered(order),
+            TowerOutput::Embeddings => taps(tower.side(), tower.side().div_ceil(POOL)),
+            TowerOutput::States => TowerLayout::reordered(order),
         },
     }
 }

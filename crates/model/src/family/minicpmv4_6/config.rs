@@ -36,7 +36,7 @@ struct RawVision {
 
 /// Dimensions of tower and projector.
 #[derive(Clone, Debug, PartialEq)]
-pub struct VisionConfig {
+pub struct MiniCpmVisionConfig {
     pub tower: SiglipConfig,
     /// The layer after which four states become one, so that a visual token is made of 16 patches; `None` if they never do, and it
     /// is made of four.
@@ -57,7 +57,7 @@ fn square(name: &'static str, size: Option<Vec<usize>>) -> Result<(), VisionErro
     }
 }
 
-impl VisionConfig {
+impl MiniCpmVisionConfig {
     /// Read the vision settings of a whole `config.json`, for a language model of width `out`. Fails with [`VisionError`] for
     /// values that are out of range, not supported, or inconsistent with each other.
     pub fn from_json(config: &Value, out: usize) -> Result<Self, VisionError> {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_published_config_resolves() {
-        let config = VisionConfig::from_json(&published(), 1024).unwrap();
+        let config = MiniCpmVisionConfig::from_json(&published(), 1024).unwrap();
         assert_eq!((config.joins_after, config.merge(), config.tower.side()), (Some(6), 4, 70));
         // As newer versions save it.
         let mut saved = published();
@@ -134,9 +134,9 @@ mod tests {
         }
         saved["vision_config"]["insert_layer_id"] = json!(6);
         saved["vision_config"]["window_kernel_size"] = json!([2, 2]);
-        assert_eq!(VisionConfig::from_json(&saved, 1024).unwrap(), config);
+        assert_eq!(MiniCpmVisionConfig::from_json(&saved, 1024).unwrap(), config);
         saved["downsample_mode"] = json!("4x");
-        let four = VisionConfig::from_json(&saved, 1024).unwrap();
+        let four = MiniCpmVisionConfig::from_json(&saved, 1024).unwrap();
         assert_eq!((four.joins_after, four.merge()), (None, 2));
     }
 
@@ -162,7 +162,7 @@ mod tests {
             let mut config = published();
             let (parent, key) = at.rsplit_once('/').unwrap();
             config.pointer_mut(parent).unwrap()[key] = value;
-            let error = VisionConfig::from_json(&config, 1024).unwrap_err().to_string();
+            let error = MiniCpmVisionConfig::from_json(&config, 1024).unwrap_err().to_string();
             assert!(error.contains(words), "{at}: {error}");
         }
     }

@@ -7,7 +7,7 @@ mod config;
 mod prompt;
 mod tower;
 
-pub use config::VisionConfig;
+pub use config::MiniCpmVisionConfig;
 
 use super::{Family, qwen3_5};
 use crate::{
@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
     model_type: "minicpmv4_6",
     architecture: "MiniCPMV4_6ForConditionalGeneration",
     language_model: LANGUAGE_MODEL,
-    tower: |config| Ok(VisionConfig::from_json(&config.raw, config.text.hidden)?.into()),
+    tower: |config| Ok(MiniCpmVisionConfig::from_json(&config.raw, config.text.hidden)?.into()),
     sampling: Rule::MINICPM_V,
     template: prompt::TEMPLATE,
     forces_template: false,

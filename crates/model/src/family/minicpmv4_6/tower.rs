@@ -7,12 +7,12 @@
 //!
 //! [`SiglipConfig::parts`]: crate::vision::SiglipConfig::parts
 
-use super::VisionConfig;
+use super::MiniCpmVisionConfig;
 use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
-        MergedPatches, Output, TowerRules, TowerSizes,
+        MergedPatches, TowerOutput, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
@@ -26,7 +26,7 @@ const EPS: f32 = 1e-6;
 const SIDE: usize = 2;
 const SQUARE: usize = SIDE * SIDE;
 
-impl VisionConfig {
+impl MiniCpmVisionConfig {
     /// For each state before the first that is joined, its patch. Patches of a visual token are adjacent, row by row; states that
     /// become one are too.
     fn order(&self, patches: usize) -> impl Iterator<Item = u32> {
@@ -53,10 +53,10 @@ impl VisionConfig {
     }
 
     /// The layout of the last layers' states.
-    fn last_layout(&self, states: usize, output: Output) -> TowerLayout {
+    fn last_layout(&self, states: usize, output: TowerOutput) -> TowerLayout {
         let sources = match output {
-            Output::Embeddings => states / SQUARE,
-            Output::States => states,
+            TowerOutput::Embeddings => states / SQUARE,
+            TowerOutput::States => states,
         };
         let taps = TowerLayout::reordered(0..sources as u32);
         TowerLayout { sources, ..self.layout_of(states, (0..states as u32).collect(), taps) }
@@ -82,7 +82,7 @@ impl VisionConfig {
     }
 }
 
-impl TowerRules for VisionConfig {
+impl TowerRules for MiniCpmVisionConfig {
     fn processor(&self) -> ProcessorConfig {
         ProcessorConfig::minicpmv(self.tower.patch, self.merge())
     }
@@ -132,7 +132,7 @@ impl TowerRules for VisionConfig {
     }
 
     /// All states of a frame attend to each other, or those of a square.
-    fn layout(&self, Grid { h, w, .. }: Grid, output: Output) -> TowerLayout {
+    fn layout(&self, Grid { h, w, .. }: Grid, output: TowerOutput) -> TowerLayout {
         let patches = h * w;
         if self.joins_after.is_none() {
             return self.last_layout(patches, output);
@@ -145,7 +145,7 @@ impl TowerRules for VisionConfig {
         self.layout_of(patches, self.order(patches).collect(), (0..SQUARE).map(mean).collect())
     }
 
-    fn merged_layout(&self, Grid { h, w, .. }: Grid, output: Output) -> Option<TowerLayout> {
+    fn merged_layout(&self, Grid { h, w, .. }: Grid, output: TowerOutput) -> Option<TowerLayout> {
         self.joins_after.map(|_| self.last_layout(h * w / SQUARE, output))
     }
 
@@ -183,35 +183,37 @@ impl TowerRules for VisionConfig {
 mod tests {
     use super::*;
 
-    fn config(mode: &str) -> VisionConfig {
+    fn config(mode: &str) -> MiniCpmVisionConfig {
         let config = serde_json::json!({"downsample_mode": mode, "insert_layer_id": 1, "vision_config": {
             "hidden_size": 32, "image_size": 98, "intermediate_size": 40, "num_attention_heads": 2, "patch_size": 14,
             "num_hidden_layers": 4,
         }});
-        VisionConfig::from_json(&config, 64).unwrap()
+        MiniCpmVisionConfig::from_json(&config, 64).unwrap()
     }
 
     #[test]
     fn states_that_become_one_are_adjacent() {
         let (grid, config) = (Grid { t: 1, h: 4, w: 8 }, config("16x"));
-        let layout = config.layout(grid, Output::Embeddings);
+        let layout = config.layout(grid, TowerOutput::Embeddings);
         // The first token's squares: patches of a token are row by row.
         assert_eq!(layout.order[..16], [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15]);
         assert_eq!(layout.order[16], 16);
         assert_eq!((layout.windows.len(), layout.windows[1].clone(), layout.results()), (8, 4..8, 8));
         assert_eq!(layout.taps.iter().map(|taps| taps[1].row).collect::<Vec<_>>(), [4, 5, 6, 7]);
-        let merged = config.merged_layout(grid, Output::Embeddings).unwrap();
+        let merged = config.merged_layout(grid, TowerOutput::Embeddings).unwrap();
         assert_eq!((merged.order.len(), merged.sources, merged.results()), (8, 2, 2));
-        assert_eq!(config.merged_layout(grid, Output::States).unwrap().results(), 8);
+        assert_eq!(config.merged_layout(grid, TowerOutput::States).unwrap().results(), 8);
         assert!(config.mismatch(Grid { h: 6, ..grid }).is_some());
     }
 
     #[test]
     fn four_patches_are_a_token_where_no_states_are_joined() {
         let (grid, config) = (Grid { t: 1, h: 2, w: 6 }, config("4x"));
-        let layout = config.layout(grid, Output::Embeddings);
+        let layout = config.layout(grid, TowerOutput::Embeddings);
         assert_eq!((layout.order, layout.sources), ((0..12).collect(), 3));
-        assert!(config.merged_layout(grid, Output::Embeddings).is_none() && config.mismatch(grid).is_none());
+        assert!(
+            config.merged_layout(grid, TowerOutput::Embeddings).is_none() && config.mismatch(grid).is_none()
+        );
         assert!(config.parts().layers.iter().all(|layer| layer.joined == 1));
     }
 

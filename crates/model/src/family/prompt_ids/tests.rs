@@ -34,14 +34,14 @@ fn edit(dir: &Path, file: &str, change: impl FnOnce(String) -> String) {
 }
 
 /// What writes prompts, without the weights.
-struct Writer {
+struct PromptWriter {
     config: VlConfig,
     tokenizer: TextTokenizer,
     template: ChatTemplate,
     processor: VideoProcessor,
 }
 
-impl Writer {
+impl PromptWriter {
     fn of(dir: &Path) -> Result<Self, Failure> {
         let files = ModelFiles::of_directory(dir);
         let config = files.config()?;
@@ -71,7 +71,7 @@ const STAMPED: [&str; 3] = ["qwen3_vl", "qwen3_5", "smolvlm"];
 #[test]
 fn the_video_stands_in_the_first_turn() {
     for name in STAMPED {
-        let writer = Writer::of(&fixture(name)).unwrap();
+        let writer = PromptWriter::of(&fixture(name)).unwrap();
         let clip = writer.clip(3);
         let first = writer.ids(&[], "What moves?", &clip).unwrap();
         let turn = Turn { prompt: "What moves?".into(), answer: " A ball.".into(), ..Turn::default() };
@@ -94,10 +94,10 @@ fn the_video_stands_in_the_first_turn() {
 /// The published template of Qwen3.5 and the one for checkpoints without it write the same: nothing is thought, or thinking begins.
 #[test]
 fn answers_begin_with_or_without_thinking() {
-    let published = Writer::of(&fixture("qwen3_5")).unwrap();
+    let published = PromptWriter::of(&fixture("qwen3_5")).unwrap();
     let dir = copy("qwen3_5");
     fs::remove_file(dir.path().join("chat_template.jinja")).unwrap();
-    let built_in = Writer::of(dir.path()).unwrap();
+    let built_in = PromptWriter::of(dir.path()).unwrap();
     for (thinking, end) in [(false, "<think>\n\n</think>\n\n"), (true, "<think>\n")] {
         let question = Question { text: "What moves?", thinking, ..Question::default() };
         let [ids, same] =
@@ -118,14 +118,14 @@ fn answers_begin_with_or_without_thinking() {
     };
     assert_eq!(marks(&typed), 1);
     for name in ["qwen3_vl", "smolvlm"] {
-        assert!(!Writer::of(&fixture(name)).unwrap().template.offers_thinking(), "{name}");
+        assert!(!PromptWriter::of(&fixture(name)).unwrap().template.offers_thinking(), "{name}");
     }
 }
 
 #[test]
 fn placeholders_that_are_typed_stay_text() {
     for name in STAMPED {
-        let writer = Writer::of(&fixture(name)).unwrap();
+        let writer = PromptWriter::of(&fixture(name)).unwrap();
         let clip = writer.clip(2);
         let typed =
             "<|video_pad|> <image> <video> <|vision_start|><fake_token_around_image><end_of_utterance>";
@@ -146,7 +146,7 @@ fn a_template_without_videos_does_for_smolvlm_only() {
                 serde_json::json!({ "chat_template": template }).to_string()
             }),
         }
-        let writer = Writer::of(dir.path()).unwrap();
+        let writer = PromptWriter::of(dir.path()).unwrap();
         let ids = writer.ids(&[], "x", &writer.clip(2)).unwrap();
         let pads = ids.iter().filter(|id| **id == writer.config.video_token).count();
         assert_eq!(pads, if name == "smolvlm" { 2 } else { 0 }, "{name}");
@@ -164,7 +164,7 @@ fn tokens_that_prompts_need_are_named_if_they_are_missing() {
         for token in tokens {
             let dir = copy(name);
             edit(dir.path(), "tokenizer.json", |text| text.replace(token, &"?".repeat(token.len())));
-            let Err(failure) = Writer::of(dir.path()) else { panic!("{name} without {token}") };
+            let Err(failure) = PromptWriter::of(dir.path()) else { panic!("{name} without {token}") };
             assert_eq!(failure.class, FailureClass::Input);
             assert!(failure.error.contains(token) && failure.hint.is_some(), "{failure:?}");
         }
@@ -182,7 +182,7 @@ fn the_placeholder_must_be_that_of_the_configuration() {
             json[key] = 5.into();
             json.to_string()
         });
-        let Err(failure) = Writer::of(dir.path()) else { panic!("{name}") };
+        let Err(failure) = PromptWriter::of(dir.path()) else { panic!("{name}") };
         assert!(failure.error.contains("but config.json has 5 for visual tokens"), "{failure:?}");
     }
 }
@@ -190,7 +190,7 @@ fn the_placeholder_must_be_that_of_the_configuration() {
 #[test]
 fn impossible_times_are_refused() {
     for name in STAMPED {
-        let writer = Writer::of(&fixture(name)).unwrap();
+        let writer = PromptWriter::of(&fixture(name)).unwrap();
         let clip = writer.clip(2);
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1e300] {
             let times = ClipFacts { timestamps_s: vec![0.0, bad], ..clip.clone() };
@@ -210,6 +210,6 @@ fn impossible_times_are_refused() {
 fn the_end_of_a_turn_ends_texts_whatever_the_files_say() {
     let dir = copy("smolvlm");
     edit(dir.path(), "generation_config.json", |_| r#"{"eos_token_id": 2}"#.into());
-    let writer = Writer::of(dir.path()).unwrap();
+    let writer = PromptWriter::of(dir.path()).unwrap();
     assert_eq!(writer.tokenizer.end_ids(), [2, writer.tokenizer.id("<end_of_utterance>").unwrap()]);
 }

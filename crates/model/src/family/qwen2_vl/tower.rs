@@ -9,7 +9,7 @@ use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
-        MergedPatches, Output, TowerRules, TowerSizes,
+        MergedPatches, TowerOutput, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
@@ -38,7 +38,7 @@ impl TowerRules for VisionConfig {
         parts(self)
     }
 
-    fn layout(&self, grid: Grid, output: Output) -> TowerLayout {
+    fn layout(&self, grid: Grid, output: TowerOutput) -> TowerLayout {
         layout(self, grid, output)
     }
 
@@ -101,7 +101,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
 }
 
 /// States are in the order of windows, cell by cell; a visual token for each cell.
-fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
+fn layout(config: &VisionConfig, grid: Grid, output: TowerOutput) -> TowerLayout {
     let (cell, columns) = (config.merge * config.merge, grid.w / config.merge);
     let windows = Windows::new(grid.h / config.merge, columns, config.window);
     let cells = windows.order.iter().map(|cell| [*cell as usize / columns, *cell as usize % columns]);
@@ -109,8 +109,10 @@ fn layout(config: &VisionConfig, grid: Grid, output: Output) -> TowerLayout {
     let patches = |&token: &u32| (0..cell as u32).map(move |patch| token * cell as u32 + patch);
     let restored = windows.restore.iter();
     let (sources, taps) = match output {
-        Output::Embeddings => (windows.restore.len(), TowerLayout::reordered(restored.copied())),
-        Output::States => (windows.restore.len() * cell, TowerLayout::reordered(restored.flat_map(patches))),
+        TowerOutput::Embeddings => (windows.restore.len(), TowerLayout::reordered(restored.copied())),
+        TowerOutput::States => {
+            (windows.restore.len() * cell, TowerLayout::reordered(restored.flat_map(patches)))
+        }
     };
     TowerLayout {
         heads: config.heads,

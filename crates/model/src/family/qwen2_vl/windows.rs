@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Windows of equal size, adjacent in the windowed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Batch {
+pub(super) struct WindowBatch {
     pub count: usize,
     /// Rows (cells or patches) in each of them.
     pub size: usize,
@@ -22,7 +22,7 @@ pub(super) struct Windows {
     /// For each cell in reading order, its index in the windowed order.
     pub(crate) restore: Vec<u32>,
     /// The batches in order, in cells; together they cover all cells.
-    pub batches: Vec<Batch>,
+    pub batches: Vec<WindowBatch>,
 }
 
 impl Windows {
@@ -46,7 +46,7 @@ impl Windows {
                         order.extend((x..x + width).map(|column| (row * columns + column) as u32));
                     }
                 }
-                batches.push(Batch { count, size: height * width });
+                batches.push(WindowBatch { count, size: height * width });
             }
         }
         let mut restore = vec![0; order.len()];
@@ -105,6 +105,6 @@ mod tests {
     fn there_are_at_most_four_sizes() {
         let sizes: Vec<_> = Windows::new(5, 7, 4).batches.iter().map(|b| (b.count, b.size)).collect();
         assert_eq!(sizes, [(1, 16), (1, 12), (1, 4), (1, 3)]);
-        assert_eq!(Windows::new(8, 8, 4).batches, [Batch { count: 4, size: 16 }]);
+        assert_eq!(Windows::new(8, 8, 4).batches, [WindowBatch { count: 4, size: 16 }]);
     }
 }

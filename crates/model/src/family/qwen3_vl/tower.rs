@@ -10,7 +10,7 @@ use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
-        MergedPatches, Output, TowerRules, TowerSizes,
+        MergedPatches, TowerOutput, TowerRules, TowerSizes,
         parts::{LayerParts, MlpParts, NormParts, ProjectorParts, TowerParts, matrix},
         places,
     },
@@ -63,11 +63,11 @@ impl TowerRules for VisionConfig {
     }
 
     /// States are in the order of the patches, cell by cell; all of a temporal grid attend to each other.
-    fn layout(&self, Grid { h, w, .. }: Grid, output: Output) -> TowerLayout {
+    fn layout(&self, Grid { h, w, .. }: Grid, output: TowerOutput) -> TowerLayout {
         let (patches, head_dim) = (h * w, self.hidden / self.heads);
         let sources = match output {
-            Output::Embeddings => patches / self.joined(),
-            Output::States => patches,
+            TowerOutput::Embeddings => patches / self.joined(),
+            TowerOutput::States => patches,
         };
         TowerLayout {
             heads: self.heads,

@@ -27,7 +27,7 @@ struct RawConfig {
 
 /// Dimensions of tower and projection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct VisionConfig {
+pub struct SmolVlmVisionConfig {
     pub tower: SiglipConfig,
     /// Side of the square of states that becomes one visual token; it divides the patches of a side.
     pub scale: usize,
@@ -35,7 +35,7 @@ pub struct VisionConfig {
     pub out: usize,
 }
 
-impl VisionConfig {
+impl SmolVlmVisionConfig {
     /// Read the vision settings of a whole `config.json`, for a language model of width `out`. Fails with [`VisionError`] for
     /// values that are out of range, not supported, or inconsistent with each other.
     pub fn from_json(config: &Value, out: usize) -> Result<Self, VisionError> {
@@ -75,13 +75,13 @@ mod tests {
             "model_type": "smolvlm_vision", "num_attention_heads": 12, "patch_size": 16,
             "size": {"longest_edge": 2048}, "tie_word_embeddings": false, "use_base_siglip": true,
         }});
-        let config = VisionConfig::from_json(&small, 960).unwrap();
+        let config = SmolVlmVisionConfig::from_json(&small, 960).unwrap();
         assert_eq!((config.tower.layers, config.tower.ffn, config.cells()), (12, 3072, 8));
         let large = json!({"scale_factor": 3, "vision_config": {
             "hidden_size": 1152, "image_size": 384, "intermediate_size": 4304, "model_type": "smolvlm_vision",
             "num_hidden_layers": 27, "patch_size": 14,
         }});
-        let config = VisionConfig::from_json(&large, 2048).unwrap();
+        let config = SmolVlmVisionConfig::from_json(&large, 2048).unwrap();
         assert_eq!((config.tower.heads, config.tower.side(), config.cells()), (16, 27, 9));
     }
 
@@ -91,13 +91,13 @@ mod tests {
             "hidden_size": 32, "image_size": 90, "intermediate_size": 40, "num_attention_heads": 2, "patch_size": 14,
             "num_hidden_layers": 2,
         }});
-        assert_eq!(VisionConfig::from_json(&whole, 64).unwrap().cells(), 2);
+        assert_eq!(SmolVlmVisionConfig::from_json(&whole, 64).unwrap().cells(), 2);
         for (name, value) in
             [("scale_factor", json!(4)), ("scale_factor", json!(0)), ("scale_factor", json!(-1))]
         {
             let mut config = whole.clone();
             config[name] = value.clone();
-            let error = VisionConfig::from_json(&config, 64).unwrap_err().to_string();
+            let error = SmolVlmVisionConfig::from_json(&config, 64).unwrap_err().to_string();
             assert!(error.contains("config.json"), "{value}: {error}");
             assert!(value == json!(-1) || error.contains(name), "{value}: {error}");
         }
@@ -111,10 +111,10 @@ mod tests {
         ] {
             let mut config = whole.clone();
             config["vision_config"][name] = value;
-            let error = VisionConfig::from_json(&config, 64).unwrap_err().to_string();
+            let error = SmolVlmVisionConfig::from_json(&config, 64).unwrap_err().to_string();
             let named = if name == "patch_size" { "scale_factor" } else { name };
             assert!(error.contains(named), "{error}");
         }
-        assert!(VisionConfig::from_json(&json!({"vision_config": [1]}), 64).is_err());
+        assert!(SmolVlmVisionConfig::from_json(&json!({"vision_config": [1]}), 64).is_err());
     }
 }

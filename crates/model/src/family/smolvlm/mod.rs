@@ -6,7 +6,7 @@ mod config;
 mod prompt;
 mod tower;
 
-pub use config::VisionConfig;
+pub use config::SmolVlmVisionConfig;
 
 use super::Family;
 use crate::{
@@ -45,7 +45,7 @@ pub(super) const FAMILY: Family = Family {
     model_type: "smolvlm",
     architecture: "SmolVLMForConditionalGeneration",
     language_model: LANGUAGE_MODEL,
-    tower: |config| Ok(VisionConfig::from_json(&config.raw, config.text.hidden)?.into()),
+    tower: |config| Ok(SmolVlmVisionConfig::from_json(&config.raw, config.text.hidden)?.into()),
     sampling: Rule::SMOLVLM,
     template: prompt::TEMPLATE,
     forces_template: true,

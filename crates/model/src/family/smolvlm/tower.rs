@@ -5,19 +5,19 @@
 //!
 //! [`SiglipConfig::parts`]: crate::vision::SiglipConfig::parts
 
-use super::VisionConfig;
+use super::SmolVlmVisionConfig;
 use crate::{
     mac_count::{MacCount, TowerMacCount},
     processor::{Grid, ProcessorConfig},
     vision::{
-        Output, TowerRules, TowerSizes,
+        TowerOutput, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
         places,
     },
 };
 use specreel_tensor::tower::{Tap, TowerLayout};
 
-impl VisionConfig {
+impl SmolVlmVisionConfig {
     /// For each state, its patch: the states of a visual token are adjacent, row by row.
     fn order(&self) -> impl Iterator<Item = u32> {
         let side = self.tower.side();
@@ -30,7 +30,7 @@ impl VisionConfig {
     }
 }
 
-impl TowerRules for VisionConfig {
+impl TowerRules for SmolVlmVisionConfig {
     fn processor(&self) -> ProcessorConfig {
         ProcessorConfig::smolvlm(self.tower.image, self.tower.patch, self.scale)
     }
@@ -72,15 +72,15 @@ impl TowerRules for VisionConfig {
         Some(TowerLayout::reordered(self.order()))
     }
 
-    fn layout(&self, _: Grid, output: Output) -> TowerLayout {
+    fn layout(&self, _: Grid, output: TowerOutput) -> TowerLayout {
         let order: Vec<u32> = self.order().collect();
         let patches = order.len();
         let (sources, taps) = match output {
-            Output::Embeddings => {
+            TowerOutput::Embeddings => {
                 let tokens = patches / self.joined();
                 (tokens, TowerLayout::reordered(0..tokens as u32))
             }
-            Output::States => {
+            TowerOutput::States => {
                 let mut states = vec![0; patches];
                 for (state, patch) in order.iter().enumerate() {
                     states[*patch as usize] = state as u32;
@@ -115,13 +115,13 @@ mod tests {
             "hidden_size": 32, "image_size": 60, "intermediate_size": 40, "num_attention_heads": 2, "patch_size": 14,
             "num_hidden_layers": 2,
         }});
-        let config = VisionConfig::from_json(&config, 64).unwrap();
+        let config = SmolVlmVisionConfig::from_json(&config, 64).unwrap();
         let grid = Grid { t: 1, h: 4, w: 4 };
-        let layout = config.layout(grid, Output::States);
+        let layout = config.layout(grid, TowerOutput::States);
         assert_eq!(layout.order, [0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15]);
         let restored: Vec<u32> = layout.taps[0].iter().map(|tap| layout.order[tap.row as usize]).collect();
         assert_eq!(restored, (0..16).collect::<Vec<_>>());
-        assert_eq!(config.layout(grid, Output::Embeddings).sources, 4);
+        assert_eq!(config.layout(grid, TowerOutput::Embeddings).sources, 4);
         let positions = config.positions(grid).unwrap();
         assert!(positions[0].iter().zip(&layout.order).all(|(tap, patch)| tap.row == *patch));
         assert_eq!(config.mac_count(grid).after.products, (4 * 4 * 32 * 64) as f64);

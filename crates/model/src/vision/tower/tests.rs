@@ -45,7 +45,7 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 7] {
             "hidden_size": 48, "image_size": 76, "intermediate_size": 88, "num_attention_heads": 2, "patch_size": 14,
             "num_hidden_layers": 3,
         }});
-        minicpmv4_6::VisionConfig::from_json(&config, 64).unwrap().into()
+        minicpmv4_6::MiniCpmVisionConfig::from_json(&config, 64).unwrap().into()
     };
     let qwen = |config: &serde_json::Value, generation| -> TowerConfig {
         VisionConfig::from_json(config, generation).unwrap().into()
@@ -57,7 +57,7 @@ fn configs() -> [(&'static str, TowerConfig, Grid); 7] {
         ("qwen3_vl", qwen3_vl::VisionConfig::from_json(&levels).unwrap().into(), Grid { t: 2, h: 6, w: 10 }),
         (
             "smolvlm",
-            smolvlm::VisionConfig::from_json(&squares, 64).unwrap().into(),
+            smolvlm::SmolVlmVisionConfig::from_json(&squares, 64).unwrap().into(),
             Grid { t: 3, h: 4, w: 4 },
         ),
         ("minicpmv4_6", joining("16x"), Grid { t: 2, h: 8, w: 12 }),

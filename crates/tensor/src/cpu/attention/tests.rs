@@ -32,12 +32,12 @@ impl Layer {
         Self::row(&self.queries, self.shape.heads * self.shape.head_dim, slot)
     }
 
-    fn cache(&self, kind: KvType) -> Cache {
-        Cache::new(1, self.shape.kv_heads, self.shape.head_dim, 16, kind)
+    fn cache(&self, kind: KvType) -> CpuCache {
+        CpuCache::new(1, self.shape.kv_heads, self.shape.head_dim, 16, kind)
     }
 
     /// Write `rows` rows to a cache, after those in use: keys and values of these slots.
-    fn write(&self, cache: &mut Cache, rows: usize, slot: impl Fn(usize) -> usize) {
+    fn write(&self, cache: &mut CpuCache, rows: usize, slot: impl Fn(usize) -> usize) {
         let width = self.shape.kv_heads * self.shape.head_dim;
         cache.reserve(rows);
         cache.write(0, rows, |r| {
@@ -48,7 +48,7 @@ impl Layer {
     /// Attention of rows that are written, with the queries of these slots.
     fn attend(
         &self,
-        cache: &Cache,
+        cache: &CpuCache,
         rows: usize,
         mask: &Mask,
         slot: impl Fn(usize) -> usize + Sync,
@@ -60,7 +60,7 @@ impl Layer {
     }
 
     /// A prompt of so many slots, in chunks.
-    fn prompt(&self, cache: &mut Cache, slots: usize, chunk: usize) -> Vec<f32> {
+    fn prompt(&self, cache: &mut CpuCache, slots: usize, chunk: usize) -> Vec<f32> {
         let mut out = Vec::new();
         while cache.len() < slots {
             let (start, rows) = (cache.len(), chunk.min(slots - cache.len()));

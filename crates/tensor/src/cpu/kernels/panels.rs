@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::half::has_vectors;
 use super::{DisjointSliceMut, HalfKind, Product};
-use crate::store::{FileMap, Store};
+use crate::store::{FileMap, SharedValues};
 
 /// Outputs of a panel.
 const PANEL: usize = 16;
@@ -24,8 +24,8 @@ pub struct FloatPanels {
 
 #[derive(Clone)]
 enum Values {
-    F32(Store<f32>),
-    Half(HalfKind, Store<u16>),
+    F32(SharedValues<f32>),
+    Half(HalfKind, SharedValues<u16>),
 }
 
 impl FloatPanels {
@@ -33,8 +33,8 @@ impl FloatPanels {
     pub fn empty(outputs: usize, inputs: usize, kind: Option<HalfKind>) -> Self {
         let values = outputs.next_multiple_of(PANEL) * inputs;
         let values = match kind {
-            None => Values::F32(Store::zeros(values)),
-            Some(kind) => Values::Half(kind, Store::zeros(values)),
+            None => Values::F32(SharedValues::zeros(values)),
+            Some(kind) => Values::Half(kind, SharedValues::zeros(values)),
         };
         Self { values, inputs, outputs }
     }
@@ -81,8 +81,8 @@ impl FloatPanels {
             return None;
         }
         let values = match kind {
-            None => Values::F32(Store::mapped(map, at, values)?),
-            Some(kind) => Values::Half(kind, Store::mapped(map, at, values)?),
+            None => Values::F32(SharedValues::mapped(map, at, values)?),
+            Some(kind) => Values::Half(kind, SharedValues::mapped(map, at, values)?),
         };
         Some(Self { values, inputs, outputs })
     }

@@ -11,7 +11,7 @@ use super::{
 };
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512, has_avx2};
-use crate::store::{FileMap, Store};
+use crate::store::{FileMap, SharedValues};
 
 /// Outputs of a panel.
 pub(super) const PANEL: usize = 16;
@@ -39,9 +39,9 @@ const OFFSET: u8 = if cfg!(target_arch = "x86_64") { 128 } else { 0 };
 #[derive(Clone)]
 pub(super) struct Panels {
     /// Panel, block, group of four inputs, output, input: values plus [`OFFSET`].
-    pub quants: Store<u8>,
+    pub quants: SharedValues<u8>,
     /// Panel, block, output.
-    pub scales: Store<f32>,
+    pub scales: SharedValues<f32>,
     pub blocks: usize,
 }
 
@@ -49,8 +49,8 @@ impl Panels {
     /// Panels with scales of zero.
     fn empty(outputs: usize, inputs: usize) -> Self {
         let (panels, blocks) = (outputs.div_ceil(PANEL), inputs / BLOCK);
-        let quants = Store::zeros(panels * blocks * PANEL * BLOCK);
-        Self { quants, scales: Store::zeros(panels * blocks * PANEL), blocks }
+        let quants = SharedValues::zeros(panels * blocks * PANEL * BLOCK);
+        Self { quants, scales: SharedValues::zeros(panels * blocks * PANEL), blocks }
     }
 
     /// Rearrange rows; padding outputs of the last panel have scales of zero.
@@ -110,7 +110,7 @@ pub struct Weights8(Layout);
 
 #[derive(Clone)]
 enum Layout {
-    Rows { quants: Store<i8>, scales: Store<f32> },
+    Rows { quants: SharedValues<i8>, scales: SharedValues<f32> },
     Panels(Panels),
 }
 
@@ -166,7 +166,8 @@ impl Weights8 {
         if in_panels() {
             return Self(Layout::Panels(Panels::empty(outputs, inputs)));
         }
-        let (quants, scales) = (Store::zeros(outputs * inputs), Store::zeros(outputs * inputs / BLOCK));
+        let (quants, scales) =
+            (SharedValues::zeros(outputs * inputs), SharedValues::zeros(outputs * inputs / BLOCK));
         Self(Layout::Rows { quants, scales })
     }
 
@@ -183,12 +184,12 @@ impl Weights8 {
         if count != scale_count.checked_mul(BLOCK)? || !scale_bytes.is_multiple_of(size_of::<f32>()) {
             return None;
         }
-        let scales = Store::mapped(map, scales, scale_count)?;
+        let scales = SharedValues::mapped(map, scales, scale_count)?;
         let layout = if in_panels() {
-            let quants = Store::mapped(map, quants, count)?;
+            let quants = SharedValues::mapped(map, quants, count)?;
             Layout::Panels(Panels { quants, scales, blocks: inputs / BLOCK })
         } else {
-            Layout::Rows { quants: Store::mapped(map, quants, count)?, scales }
+            Layout::Rows { quants: SharedValues::mapped(map, quants, count)?, scales }
         };
         Some(Self(layout)).filter(|weights| weights.is(outputs, inputs))
     }

@@ -23,7 +23,7 @@ fn matrix(gpu: &Gpu, format: TensorType, parts: &[&[f32]], inputs: usize, limit:
     let loader = Loader::new(gpu, &[(format, outputs)], inputs, limit).unwrap();
     let mut first = 0;
     for part in parts {
-        loader.store(first, pack::Rows::floats(part)).unwrap();
+        loader.store(first, pack::StoredRows::floats(part)).unwrap();
         first += part.len() / inputs;
     }
     Arc::new(loader.finish(None).unwrap())

@@ -17,7 +17,7 @@ const WIDE: usize = 8192;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
+struct SearchParams {
     count: u32,
     width: u32,
     stride: u32,
@@ -68,23 +68,23 @@ pub(crate) fn record(
     }
     let search = Search { x, width: width.min(x.width()), count };
     if search.width <= WIDE {
-        let mut held = search.sort(stream, Origin::Values, search.width, sorted)?;
+        let mut held = search.sort(stream, SortedValues::Values, search.width, sorted)?;
         while held > count {
-            held = search.sort(stream, Origin::Pairs, held, sorted)?;
+            held = search.sort(stream, SortedValues::Pairs, held, sorted)?;
         }
         return Ok(());
     }
     // Of a wide row only the groups of the largest are sorted.
     let mut held = search.group_tops(stream, sorted)?;
     while held > count {
-        held = search.sort(stream, Origin::Pairs, held, sorted)?;
+        held = search.sort(stream, SortedValues::Pairs, held, sorted)?;
     }
-    search.sort(stream, Origin::Groups, count * GROUP, sorted).map(drop)
+    search.sort(stream, SortedValues::Groups, count * GROUP, sorted).map(drop)
 }
 
 /// Where a kernel takes its values from, as in `shaders/largest.wgsl`.
 #[derive(Clone, Copy)]
-enum Origin {
+enum SortedValues {
     Values = 0,
     Pairs = 1,
     Groups = 2,
@@ -99,16 +99,22 @@ struct Search<'a> {
 impl Search<'_> {
     /// Record a sort of `held` values of each row, in blocks; the number of pairs that are kept of a row. Pairs are read from the
     /// second of `sorted`, and written to what is the second then.
-    fn sort(&self, stream: &mut Stream, from: Origin, held: usize, sorted: &mut [Rows; 2]) -> Result<usize> {
+    fn sort(
+        &self,
+        stream: &mut Stream,
+        from: SortedValues,
+        held: usize,
+        sorted: &mut [Rows; 2],
+    ) -> Result<usize> {
         use Access::{Read, Write};
         let (gpu, rows) = (stream.gpu().clone(), self.x.rows());
         let blocks = held.div_ceil(SORTED);
         let kept = blocks * self.count;
-        let params = Params {
+        let params = SearchParams {
             count: held as u32,
             width: self.width as u32,
             stride: self.x.width() as u32,
-            pairs_stride: if matches!(from, Origin::Groups) { self.count } else { held } as u32,
+            pairs_stride: if matches!(from, SortedValues::Groups) { self.count } else { held } as u32,
             keep: self.count as u32,
             out_stride: kept as u32,
             unused: [0; 2],
@@ -122,7 +128,7 @@ impl Search<'_> {
         let [ours, theirs] = sorted;
         let out = ours.reserve(&gpu, rows, 2 * kept)?;
         let values = filled(self.x)?;
-        let pairs = if matches!(from, Origin::Values) { values } else { filled(theirs)? };
+        let pairs = if matches!(from, SortedValues::Values) { values } else { filled(theirs)? };
         stream.dispatch(&kernel, &params, &[values, pairs, out], [blocks as u32, rows as u32, 1])?;
         sorted.swap(0, 1);
         Ok(kept)

@@ -11,13 +11,13 @@ use crate::gpu::{
     matrix::{
         Matrix,
         format::{Array, PANEL, blocks},
-        pack::{Panels, Rows},
+        pack::{Panels, StoredRows},
     },
     products::Piece,
 };
 use crate::{
     TensorType,
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
 };
 
 /// A matrix that is read row by row, by several threads.
@@ -63,7 +63,7 @@ fn packed(format: TensorType) -> String {
 
 /// What goes wrong while rows are stored.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Problem {
+pub(crate) enum StoreProblem {
     #[error(transparent)]
     Gpu(#[from] GpuError),
     #[error("{0}")]
@@ -82,7 +82,7 @@ impl<'a> Loader<'a> {
     /// All rows of a kept matrix, in one format. `None` if it has another format or size. Fails as [`Loader::new`].
     pub fn kept(
         gpu: &'a Gpu,
-        kept: &Kept,
+        kept: &KeptMatrix,
         format: TensorType,
         [outputs, inputs]: [usize; 2],
         limit: u64,
@@ -154,11 +154,11 @@ impl<'a> Loader<'a> {
 
     /// Store the rows from output `first` on. Each row is stored once; several threads may store different rows. Fails if a value
     /// is too large for the format, the rows do not exist, or the device is lost.
-    pub fn store(&self, first: usize, rows: Rows<'_>) -> std::result::Result<(), Problem> {
+    pub fn store(&self, first: usize, rows: StoredRows<'_>) -> std::result::Result<(), StoreProblem> {
         let count = rows.count(self.inputs);
         if first + count > self.outputs {
             let (outputs, inputs) = (self.outputs, self.inputs);
-            return Err(Problem::Rows(format!("{count} rows after {first} of {outputs} × {inputs}")));
+            return Err(StoreProblem::Rows(format!("{count} rows after {first} of {outputs} × {inputs}")));
         }
         for (index, piece) in self.pieces.iter().enumerate() {
             let (from, to) = (first.max(piece.first), (first + count).min(piece.first + piece.outputs));
@@ -188,10 +188,10 @@ impl<'a> Loader<'a> {
         piece: &Piece,
         first: usize,
         count: usize,
-        rows: Rows<'_>,
-    ) -> std::result::Result<(), Problem> {
+        rows: StoredRows<'_>,
+    ) -> std::result::Result<(), StoreProblem> {
         let mut panels = Panels::new(piece.format, count, self.inputs);
-        panels.store(0, rows).map_err(Problem::Rows)?;
+        panels.store(0, rows).map_err(StoreProblem::Rows)?;
         Ok(self.write(piece, first / PANEL, &panels)?)
     }
 
@@ -216,8 +216,8 @@ impl<'a> Loader<'a> {
         index: usize,
         piece: &Piece,
         outputs: Range<usize>,
-        rows: Rows<'_>,
-    ) -> std::result::Result<(), Problem> {
+        rows: StoredRows<'_>,
+    ) -> std::result::Result<(), StoreProblem> {
         let panel = outputs.start / PANEL;
         let all = PANEL.min(piece.outputs - panel * PANEL);
         let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +226,7 @@ impl<'a> Loader<'a> {
             Entry::Vacant(entry) => entry.insert_entry((Panels::new(piece.format, PANEL, self.inputs), 0)),
         };
         let (panels, stored) = entry.get_mut();
-        panels.store(outputs.start % PANEL, rows).map_err(Problem::Rows)?;
+        panels.store(outputs.start % PANEL, rows).map_err(StoreProblem::Rows)?;
         *stored += outputs.len();
         if *stored == all {
             let (panels, _) = entry.remove();

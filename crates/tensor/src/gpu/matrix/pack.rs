@@ -11,12 +11,12 @@ use crate::{
 
 /// Rows of weights, one after the other, as a file has them.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct StoredRows<'a> {
     pub kind: TensorType,
     pub bytes: &'a [u8],
 }
 
-impl<'a> Rows<'a> {
+impl<'a> StoredRows<'a> {
     pub(crate) fn floats(values: &'a [f32]) -> Self {
         Self { kind: TensorType::F32, bytes: bytemuck::cast_slice(values) }
     }
@@ -51,7 +51,7 @@ impl Panels {
     }
 
     /// Store the rows from output `first` on: in the format, or floats to be converted.
-    pub fn store(&mut self, first: usize, rows: Rows<'_>) -> Result<(), String> {
+    pub fn store(&mut self, first: usize, rows: StoredRows<'_>) -> Result<(), String> {
         let inputs = self.inputs.max(1);
         match (self.format, rows.kind) {
             (TensorType::Blocks(kind), stored) if stored == self.format => {
@@ -77,7 +77,7 @@ impl Panels {
     /// Convert and store floats.
     fn convert(&mut self, first: usize, kind: TensorType, values: &[f32]) -> Result<(), String> {
         match kind {
-            TensorType::F32 => self.store(first, Rows::floats(values)),
+            TensorType::F32 => self.store(first, StoredRows::floats(values)),
             TensorType::Half(half) => {
                 let mut bits = vec![0u16; values.len()];
                 half.narrow_all(values, &mut bits);
@@ -86,7 +86,7 @@ impl Panels {
                 {
                     return Err(format!("{} is too large for a 16-bit float", values[at]));
                 }
-                self.store(first, Rows { kind, bytes: bytemuck::cast_slice(&bits) })
+                self.store(first, StoredRows { kind, bytes: bytemuck::cast_slice(&bits) })
             }
             TensorType::Blocks(BlockKind::Q8_0) => {
                 let (mut quants, mut scales) = (vec![0i8; values.len()], vec![0f32; values.len() / BLOCK]);
@@ -102,7 +102,7 @@ impl Panels {
             TensorType::Blocks(blocks) => {
                 let mut bytes = vec![0; values.len() / blocks.values() * blocks.bytes()];
                 quantize_blocks(blocks, values, &mut bytes)?;
-                self.store(first, Rows { kind, bytes: &bytes })
+                self.store(first, StoredRows { kind, bytes: &bytes })
             }
         }
     }

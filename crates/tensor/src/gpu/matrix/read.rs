@@ -10,8 +10,8 @@ use crate::{
         Gpu, GpuError,
         matrix::{
             Matrix,
-            load::{Loader, Problem},
-            pack::Rows,
+            load::{Loader, StoreProblem},
+            pack::StoredRows,
         },
         table::Table,
     },
@@ -134,7 +134,7 @@ fn converted(
         loader = loader.copying();
     }
     let sources = list.read(padding, checkpoint, &|first, values| {
-        loader.store(first, Rows::floats(values)).map_err(|problem| problem.to_string())
+        loader.store(first, StoredRows::floats(values)).map_err(|problem| problem.to_string())
     })?;
     if let Some(copy) = loader.copy() {
         checkpoint.keep(key, Box::new(copy), [outputs, inputs], sources);
@@ -149,20 +149,20 @@ fn largest(gpu: &Gpu) -> u64 {
 }
 
 /// The rows of a matrix of a GGUF file; `None` if they are arranged for this processor.
-fn rows(weight: &Weight) -> Option<Rows<'_>> {
+fn rows(weight: &Weight) -> Option<StoredRows<'_>> {
     let Weight::Stored(values) = weight else { return None };
-    Some(Rows { kind: values.kind(), bytes: values.as_bytes() })
+    Some(StoredRows { kind: values.kind(), bytes: values.as_bytes() })
 }
 
 fn store(
     loader: &Loader<'_>,
     first: usize,
-    rows: Rows<'_>,
+    rows: StoredRows<'_>,
     outputs: usize,
     inputs: usize,
 ) -> Result<(), String> {
     let unit = (UNIT / inputs.max(1)).max(1).next_multiple_of(16);
-    let failure: Mutex<Option<Problem>> = Mutex::default();
+    let failure: Mutex<Option<StoreProblem>> = Mutex::default();
     let lock = || failure.lock().unwrap_or_else(PoisonError::into_inner);
     ThreadPool::global().run(outputs.div_ceil(unit), &|index| {
         let (start, end) = (index * unit, ((index + 1) * unit).min(outputs));

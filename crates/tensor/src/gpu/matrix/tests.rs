@@ -12,7 +12,7 @@ use crate::gpu::{
 };
 use crate::{
     BlockKind, TensorType,
-    kept::{Keep, Kept},
+    kept::{Keep, KeptMatrix},
     quant::{BlockType, with_type},
     store::FileMap,
 };
@@ -73,13 +73,13 @@ impl Weights {
         made
     }
 
-    fn rows(&self) -> pack::Rows<'_> {
+    fn rows(&self) -> pack::StoredRows<'_> {
         let bytes = match self.format {
             TensorType::F32 => bytemuck::cast_slice(&self.floats),
             TensorType::Half(_) => bytemuck::cast_slice(&self.bits),
             TensorType::Blocks(_) => &self.bytes,
         };
-        pack::Rows { kind: self.format, bytes }
+        pack::StoredRows { kind: self.format, bytes }
     }
 }
 
@@ -300,8 +300,8 @@ fn a_kept_copy_is_a_matrix_in_other_pieces() {
             let path = dir.path().join(format!("{} {start}", copy.format()));
             std::fs::write(&path, bytes).unwrap();
             let map = FileMap::open(&path).unwrap();
-            let kept = Kept { format: copy.format(), shape: [75, inputs], map, arrays };
-            let load = |kept: &Kept, format, outputs, limit| {
+            let kept = KeptMatrix { format: copy.format(), shape: [75, inputs], map, arrays };
+            let load = |kept: &KeptMatrix, format, outputs, limit| {
                 Loader::kept(&gpu, kept, format, [outputs, inputs], limit).unwrap()
             };
             // In one piece, and in pieces that do not begin at pages.
@@ -314,7 +314,7 @@ fn a_kept_copy_is_a_matrix_in_other_pieces() {
             assert!(load(&kept, format, 64, u64::MAX).is_none());
             assert!(load(&kept, TensorType::F32, 75, u64::MAX).is_none());
             let arrays = kept.arrays.iter().map(|(at, bytes)| (at + (1 << 20), *bytes)).collect();
-            assert!(load(&Kept { arrays, ..kept }, format, 75, u64::MAX).is_none());
+            assert!(load(&KeptMatrix { arrays, ..kept }, format, 75, u64::MAX).is_none());
         }
     }
 }
@@ -410,7 +410,7 @@ fn rows_of_another_width_or_number_are_refused() {
     assert!(matrix.forward(&mut stream, &y, 1, &mut Rows::default(), &mut scratch).is_err());
     matrix.forward(&mut stream, &x, 0, &mut y, &mut scratch).unwrap();
     let loader = Loader::new(&gpu, &[(TensorType::F32, 3)], 64, u64::MAX).unwrap();
-    assert!(loader.store(2, pack::Rows::floats(&[0.0; 128])).is_err());
+    assert!(loader.store(2, pack::StoredRows::floats(&[0.0; 128])).is_err());
     let loader = Loader::new(&gpu, &[(TensorType::Half(HalfKind::F16), 1)], 2, u64::MAX).unwrap();
-    assert!(loader.store(0, pack::Rows::floats(&[1.0, 7e4])).is_err());
+    assert!(loader.store(0, pack::StoredRows::floats(&[1.0, 7e4])).is_err());
 }

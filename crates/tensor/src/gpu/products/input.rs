@@ -24,7 +24,7 @@ pub struct Scratch {
 
 /// Rows to prepare: of `width` values, from `row` on.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct InputRows<'a> {
     pub x: &'a Buffer,
     pub row: usize,
     pub rows: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Source<'a> {
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
+struct InputParams {
     width: u32,
     /// Blocks of a row, or its values.
     stored: u32,
@@ -74,9 +74,9 @@ impl Scratch {
     }
 
     /// Rows in 8-bit blocks.
-    pub(crate) fn quantized(&mut self, stream: &mut Stream, source: Source<'_>) -> Result<Inputs> {
+    pub(crate) fn quantized(&mut self, stream: &mut Stream, source: InputRows<'_>) -> Result<Inputs> {
         let [quants, scales] = self.blocks(stream.gpu(), source.rows, source.width)?;
-        let params = Params {
+        let params = InputParams {
             width: source.width as u32,
             stored: blocks(source.width) as u32,
             row: source.row as u32,
@@ -94,7 +94,7 @@ impl Scratch {
     }
 
     /// Gate rows for a product that takes blocks only: they are `out`'s values, of which nothing else is stored.
-    pub(crate) fn gate(&mut self, stream: &mut Stream, source: Source<'_>, out: &mut Rows) -> Result<()> {
+    pub(crate) fn gate(&mut self, stream: &mut Stream, source: InputRows<'_>, out: &mut Rows) -> Result<()> {
         out.reserve(stream.gpu(), source.rows, source.width)?;
         self.quantized(stream, source)?;
         out.place_in_blocks(self.filling);
@@ -141,7 +141,7 @@ impl Scratch {
     }
 
     /// Rows of floats in whole blocks.
-    pub(crate) fn floats(&mut self, stream: &mut Stream, source: Source<'_>) -> Result<Inputs> {
+    pub(crate) fn floats(&mut self, stream: &mut Stream, source: InputRows<'_>) -> Result<Inputs> {
         let width = blocks(source.width) * BLOCK;
         if width == source.width && !source.gated {
             return Ok(Inputs::Floats { values: source.x.clone(), row: source.row });
@@ -157,9 +157,9 @@ fn setting(gated: bool) -> Setting<'static> {
 }
 
 /// Copy rows to rows of `padded` values, or gate them.
-pub(crate) fn spread(stream: &mut Stream, source: Source<'_>, y: &Buffer, padded: usize) -> Result<()> {
+pub(crate) fn spread(stream: &mut Stream, source: InputRows<'_>, y: &Buffer, padded: usize) -> Result<()> {
     let params =
-        Params { width: source.width as u32, stored: padded as u32, row: source.row as u32, padding: 0 };
+        InputParams { width: source.width as u32, stored: padded as u32, row: source.row as u32, padding: 0 };
     let text = include_str!("../shaders/spread.wgsl");
     let name = if source.gated { "gate" } else { "pad" };
     let written = || self::source(&[text], setting(source.gated));

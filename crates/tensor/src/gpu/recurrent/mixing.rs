@@ -16,8 +16,8 @@ use crate::gpu::{
 };
 use crate::{
     LinearAttention, LinearWeights,
-    recurrent::{Bank, Plan, RecurrentPass},
-    sources::{Source, Sources, branches},
+    recurrent::{Bank, RecurrentPass, StatePlan},
+    sources::{RowOrigin, Sources, branches},
 };
 
 /// In place of an index.
@@ -114,7 +114,7 @@ impl Mixing {
         stream: &mut Stream,
         mixed: &Rows,
         linear: &GpuLinear,
-        plan: &Plan,
+        plan: &StatePlan,
         states: &Recurrent,
         held: &LayerStates,
         out: &mut Rows,
@@ -188,16 +188,16 @@ impl Mixing {
         &mut self,
         stream: &mut Stream,
         shape: &LinearAttention,
-        plan: &Plan,
+        plan: &StatePlan,
         rows: usize,
         bank: usize,
     ) -> Result<MixParams> {
         let index = |at: usize| at as u32;
-        let code = |source: &Source| match *source {
-            Source::Pass(row) => index(row),
-            Source::Logged(place) => 1 << 30 | index(place),
-            Source::Held(_, row) => 2 << 30 | index(row),
-            Source::Zero => 3 << 30,
+        let code = |source: &RowOrigin| match *source {
+            RowOrigin::Pass(row) => index(row),
+            RowOrigin::Logged(place) => 1 << 30 | index(place),
+            RowOrigin::Held(_, row) => 2 << 30 | index(row),
+            RowOrigin::Zero => 3 << 30,
         };
         let sources = Sources::new(plan, rows, shape.kernel);
         let mut table: Vec<u32> = plan.replayed.iter().copied().map(index).collect();

@@ -8,15 +8,15 @@ use crate::{
     attention::{AttentionShape, AttentionStats},
     cpu::{
         attention,
-        cache::Cache,
+        cache::CpuCache,
         experts,
         forms::Forms,
         kernels,
         linear::Linear,
         recurrent::{self, CpuLinear},
-        rows::Rows,
+        rows::CpuRows,
         states::CpuRecurrent,
-        table::Table,
+        table::HostTable,
         thread_pool::{DisjointSliceMut, ThreadPool},
     },
     experts::Experts,
@@ -33,7 +33,7 @@ const ROTATED_ALONE: usize = 1 << 15;
 const CHUNK: usize = 128;
 
 pub struct Embeddings {
-    table: Table,
+    table: HostTable,
     /// The head is in the same memory.
     shared: bool,
 }
@@ -63,7 +63,7 @@ impl DecoderOps for CpuOps {
     type Table = Embeddings;
     type Linear = CpuLinear;
     type Recurrent = CpuRecurrent;
-    type Cache = Cache;
+    type Cache = CpuCache;
 
     fn is_batch_invariant(&self) -> bool {
         true
@@ -91,7 +91,7 @@ impl DecoderOps for CpuOps {
         let (vocab, width) = (head.outputs(), head.inputs);
         let head = self.matrix(head, checkpoint)?;
         // Last, as few of its rows are read: kept weights are read ahead up to it.
-        let table = Table::new(loading::table(name, [vocab, width], checkpoint)?, width);
+        let table = HostTable::new(loading::table(name, [vocab, width], checkpoint)?, width);
         Ok((Embeddings { table, shared: tied && checkpoint.keeps_types() }, head))
     }
 
@@ -99,8 +99,8 @@ impl DecoderOps for CpuOps {
         2 * shape.kv_heads * self.kv_type.head_bytes(shape.head_dim)
     }
 
-    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> Cache {
-        Cache::new(layers, shape.kv_heads, shape.head_dim, capacity, self.kv_type)
+    fn cache(&self, layers: usize, shape: AttentionShape, capacity: usize) -> CpuCache {
+        CpuCache::new(layers, shape.kv_heads, shape.head_dim, capacity, self.kv_type)
     }
 
     fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
@@ -109,13 +109,13 @@ impl DecoderOps for CpuOps {
         States::new(rows, table.table.width())
     }
 
-    fn begin(&self, work: &mut CpuWork, pass: &PassSpec<'_>, cache: &mut Cache) -> Result<()> {
+    fn begin(&self, work: &mut CpuWork, pass: &PassSpec<'_>, cache: &mut CpuCache) -> Result<()> {
         cache.reserve(pass.rows);
         work.stats = pass.probe.map(|_| AttentionStats::default());
         Ok(())
     }
 
-    fn load(&self, _: &mut CpuWork, table: &Embeddings, input: Input<'_>, x: &mut Rows) -> Result<()> {
+    fn load(&self, _: &mut CpuWork, table: &Embeddings, input: Input<'_>, x: &mut CpuRows) -> Result<()> {
         x.rows = input.rows();
         x.values.clear();
         match input {
@@ -132,8 +132,8 @@ impl DecoderOps for CpuOps {
         &self,
         work: &mut CpuWork,
         layer: &Experts<Linear>,
-        x: &Rows,
-        out: &mut Rows,
+        x: &CpuRows,
+        out: &mut CpuRows,
     ) -> Result<Option<usize>> {
         experts::mix(layer, x, &mut work.experts, out).map(Some)
     }
@@ -142,9 +142,9 @@ impl DecoderOps for CpuOps {
         &self,
         _: &mut CpuWork,
         pass: &PassSpec<'_>,
-        qkv: &mut Rows,
+        qkv: &mut CpuRows,
         norms: Option<HeadNorms<'_, Vec<f32>>>,
-        cache: &mut Cache,
+        cache: &mut CpuCache,
         layer: usize,
     ) -> Result<()> {
         let ((q, kv), d, rows) = (widths(pass.shape), pass.shape.head_dim, pass.rows);
@@ -178,8 +178,8 @@ impl DecoderOps for CpuOps {
         &self,
         work: &mut CpuWork,
         pass: &PassSpec<'_>,
-        qkv: &Rows,
-        cache: &Cache,
+        qkv: &CpuRows,
+        cache: &CpuCache,
         layer: usize,
         Out { rows: out, next }: Out<'_, Self>,
     ) -> Result<()> {
@@ -214,7 +214,7 @@ impl DecoderOps for CpuOps {
     fn mix(
         &self,
         _: &mut CpuWork,
-        mixed: &Rows,
+        mixed: &CpuRows,
         weights: &CpuLinear,
         pass: RecurrentPass<'_, CpuRecurrent>,
         Out { rows: out, next }: Out<'_, Self>,
@@ -234,7 +234,7 @@ impl DecoderOps for CpuOps {
         &self,
         work: &mut CpuWork,
         pass: &PassSpec<'_>,
-        cache: &mut Cache,
+        cache: &mut CpuCache,
     ) -> Result<Option<AttentionStats>> {
         cache.advance(pass.rows);
         Ok(work.stats.take())

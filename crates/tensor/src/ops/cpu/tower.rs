@@ -6,12 +6,12 @@ use crate::{
     cpu::{
         kernels::{self, activations},
         linear::Linear,
-        rows::{Rows, each_row},
+        rows::{CpuRows, each_row},
         thread_pool::DisjointSliceMut,
         tower_attention,
     },
     fused::FusedMatrix,
-    ops::{Loaded, Out, Part, TowerOps},
+    ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -99,7 +99,7 @@ impl TowerOps for CpuOps {
         _: &mut CpuWork,
         layout: &TowerLayout,
         patches: &[f32],
-        part: Part,
+        part: RowPart,
         out: Out<'_, Self>,
     ) -> Result<()> {
         let (row, per_grid) = (patches.len() / part.of.max(1), layout.order.len());
@@ -115,7 +115,7 @@ impl TowerOps for CpuOps {
         &self,
         _: &mut CpuWork,
         activation: Activation,
-        x: &mut Rows,
+        x: &mut CpuRows,
         out: Out<'_, Self>,
     ) -> Result<()> {
         out.rows.fill(x.rows, x.width(), out.next, &|r, row| {
@@ -129,10 +129,10 @@ impl TowerOps for CpuOps {
         &self,
         _: &mut CpuWork,
         layout: &TowerLayout,
-        qkv: &Rows,
+        qkv: &CpuRows,
         grids: usize,
         windows: bool,
-        out: &mut Rows,
+        out: &mut CpuRows,
     ) -> Result<()> {
         let out = out.reserve(grids * layout.order.len(), layout.hidden());
         tower_attention::attend(&qkv.values, grids, layout, windows, out);
@@ -143,7 +143,7 @@ impl TowerOps for CpuOps {
         &self,
         _: &mut CpuWork,
         layout: &TowerLayout,
-        x: &mut Rows,
+        x: &mut CpuRows,
         positions: &Vec<f32>,
     ) -> Result<()> {
         let (width, per_grid) = (layout.hidden(), layout.order.len());
@@ -161,9 +161,9 @@ impl TowerOps for CpuOps {
         &self,
         _: &mut CpuWork,
         layout: &TowerLayout,
-        rows: &Rows,
+        rows: &CpuRows,
         grids: usize,
-        out: &mut Rows,
+        out: &mut CpuRows,
     ) -> Result<()> {
         let width = rows.values.len() / (grids * layout.sources).max(1);
         let to = out.reserve(grids * layout.results(), width);
@@ -172,8 +172,14 @@ impl TowerOps for CpuOps {
         Ok(())
     }
 
-    fn result(&self, _: &mut CpuWork, layout: &TowerLayout, blocks: &[Rows], grids: usize) -> Result<States> {
-        let of_block = |block: &Rows| block.values.len() / (grids * layout.sources).max(1);
+    fn result(
+        &self,
+        _: &mut CpuWork,
+        layout: &TowerLayout,
+        blocks: &[CpuRows],
+        grids: usize,
+    ) -> Result<States> {
+        let of_block = |block: &CpuRows| block.values.len() / (grids * layout.sources).max(1);
         let blocks: Vec<(&[f32], usize)> =
             blocks.iter().map(|block| (&block.values[..], of_block(block))).collect();
         let width = blocks.iter().map(|(_, width)| width).sum();

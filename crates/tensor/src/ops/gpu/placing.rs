@@ -11,7 +11,7 @@ use crate::{
     gpu::{
         self, Buffer, Matrix, Rows, Table,
         buffer::grown,
-        states::{GpuRows, Part, SharedStream, below},
+        states::{GpuRows, RowSource, SharedStream, below},
     },
     states::{States, with_slice},
 };
@@ -24,7 +24,7 @@ impl GpuOps {
             States::Gpu(rows) => rows.moved_to(stream)?,
             States::Tensor(_) => {
                 let width = states.shape().1;
-                with_slice(states, |values| below(stream, &[Part::Host(values)], width))??
+                with_slice(states, |values| below(stream, &[RowSource::Host(values)], width))??
             }
         };
         let (memory, start) = rows.place_for(stream)?;

@@ -24,8 +24,8 @@ fn run(ops: &GpuOps, layer: &Layer, values: &[f32], most: usize) -> [Vec<f32>; 2
     let mut work = GpuWork::default();
     let mut x = Rows::upload(&ops.gpu, values, HIDDEN).unwrap();
     let [mut input, mut middle, mut active, mut sums, mut projected] = [(); 5].map(|()| Rows::default());
-    for part in Part::each(ROWS, most) {
-        let (work, own) = (&mut work, Part::all(part.rows));
+    for part in RowPart::each(ROWS, most) {
+        let (work, own) = (&mut work, RowPart::all(part.rows));
         ops.part(work, &x, part, Out::before(&layer.first, &mut input)).unwrap();
         ops.product(work, &layer.first, &input, own, &mut middle).unwrap();
         let out = Out::before(&layer.second, &mut active);

@@ -16,7 +16,7 @@ use crate::{
         rows::filled,
         states::GpuRows,
     },
-    ops::{Loaded, Out, Part, TowerOps},
+    ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -76,7 +76,7 @@ impl TowerOps for GpuOps {
         work: &mut GpuWork,
         layout: &GpuLayout,
         patches: &[f32],
-        part: Part,
+        part: RowPart,
         Out { rows: out, next }: Out<'_, Self>,
     ) -> Result<()> {
         let (order, row) = (&layout.layout.order, patches.len() / part.of.max(1));

@@ -3,7 +3,7 @@
 use candle_core::{DType, Tensor};
 use candle_nn::ops;
 
-use super::{Rows, TensorOps, TensorPass, TensorWork, on_tensor};
+use super::{TensorOps, TensorPass, TensorRows, TensorWork, on_tensor};
 use crate::{
     CheckpointError, LinearAttention, LinearWeights, Result, Weights,
     attention::{AttentionShape, AttentionStats, Mask},
@@ -113,7 +113,13 @@ impl DecoderOps for TensorOps {
         Ok(())
     }
 
-    fn load(&self, _: &mut TensorWork, table: &Embeddings, input: Input<'_>, x: &mut Rows) -> Result<()> {
+    fn load(
+        &self,
+        _: &mut TensorWork,
+        table: &Embeddings,
+        input: Input<'_>,
+        x: &mut TensorRows,
+    ) -> Result<()> {
         let rows = match input {
             Input::Ids(ids) => self.rows(&self.embed(table, ids)?)?,
             Input::States(states) => self.rows(states)?,
@@ -130,8 +136,8 @@ impl DecoderOps for TensorOps {
         &self,
         _: &mut TensorWork,
         _: &Experts<Matrix>,
-        _: &Rows,
-        _: &mut Rows,
+        _: &TensorRows,
+        _: &mut TensorRows,
     ) -> Result<Option<usize>> {
         crate::bail!("{NO_EXPERTS}")
     }
@@ -140,7 +146,7 @@ impl DecoderOps for TensorOps {
         &self,
         work: &mut TensorWork,
         pass: &PassSpec<'_>,
-        qkv: &mut Rows,
+        qkv: &mut TensorRows,
         norms: Option<HeadNorms<'_, Tensor>>,
         cache: &mut TensorCache,
         layer: usize,
@@ -166,7 +172,7 @@ impl DecoderOps for TensorOps {
         &self,
         work: &mut TensorWork,
         _: &PassSpec<'_>,
-        qkv: &Rows,
+        qkv: &TensorRows,
         cache: &TensorCache,
         layer: usize,
         out: Out<'_, Self>,
@@ -180,7 +186,7 @@ impl DecoderOps for TensorOps {
     fn mix(
         &self,
         _: &mut TensorWork,
-        mixed: &Rows,
+        mixed: &TensorRows,
         weights: &TensorLinear,
         pass: RecurrentPass<'_, Recurrent>,
         out: Out<'_, Self>,

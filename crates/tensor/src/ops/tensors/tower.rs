@@ -3,12 +3,12 @@
 use candle_core::{DType, Device, IndexOp as _, Tensor};
 use candle_nn::{ops, rotary_emb::rope};
 
-use super::{Rows, TensorOps, TensorWork, on_tensor};
+use super::{TensorOps, TensorRows, TensorWork, on_tensor};
 use crate::{
     Result, Weights,
     candle::linear::Matrix,
     fused::FusedMatrix,
-    ops::{Loaded, Out, Part, TowerOps},
+    ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -70,7 +70,7 @@ impl Taps {
 }
 
 /// Windows of equal size next to each other.
-struct Batch {
+struct EqualWindows {
     count: usize,
     size: usize,
 }
@@ -91,12 +91,12 @@ impl TensorLayout {
         self.taps.sum(&rows.reshape((grids, all / grids.max(1), width))?)
     }
 
-    fn batches(&self, windows: bool) -> Vec<Batch> {
+    fn batches(&self, windows: bool) -> Vec<EqualWindows> {
         if !windows {
-            return vec![Batch { count: 1, size: self.layout.order.len() }];
+            return vec![EqualWindows { count: 1, size: self.layout.order.len() }];
         }
         let equal = self.layout.windows.chunk_by(|a, b| a.len() == b.len());
-        equal.map(|windows| Batch { count: windows.len(), size: windows[0].len() }).collect()
+        equal.map(|windows| EqualWindows { count: windows.len(), size: windows[0].len() }).collect()
     }
 }
 
@@ -142,7 +142,7 @@ impl TowerOps for TensorOps {
         _: &mut TensorWork,
         layout: &TensorLayout,
         patches: &[f32],
-        part: Part,
+        part: RowPart,
         out: Out<'_, Self>,
     ) -> Result<()> {
         let (order, row) = (&layout.layout.order, patches.len() / part.of.max(1));
@@ -159,7 +159,7 @@ impl TowerOps for TensorOps {
         &self,
         _: &mut TensorWork,
         activation: Activation,
-        x: &mut Rows,
+        x: &mut TensorRows,
         out: Out<'_, Self>,
     ) -> Result<()> {
         let x = x.get()?;
@@ -175,10 +175,10 @@ impl TowerOps for TensorOps {
         &self,
         _: &mut TensorWork,
         layout: &TensorLayout,
-        qkv: &Rows,
+        qkv: &TensorRows,
         grids: usize,
         windows: bool,
-        out: &mut Rows,
+        out: &mut TensorRows,
     ) -> Result<()> {
         let TowerLayout { heads, head_dim, .. } = layout.layout;
         let n = layout.layout.order.len();
@@ -196,7 +196,7 @@ impl TowerOps for TensorOps {
         let all = grids * heads;
         let mut parts = Vec::new();
         let mut start = 0;
-        for Batch { count, size } in layout.batches(windows) {
+        for EqualWindows { count, size } in layout.batches(windows) {
             let windows = |t: &Tensor| {
                 t.narrow(2, start, count * size)?.contiguous()?.reshape((all * count, size, head_dim))
             };
@@ -213,7 +213,7 @@ impl TowerOps for TensorOps {
         &self,
         _: &mut TensorWork,
         layout: &TensorLayout,
-        x: &mut Rows,
+        x: &mut TensorRows,
         positions: &Tensor,
     ) -> Result<()> {
         let (per_grid, (all, width)) = (layout.layout.order.len(), x.get()?.dims2()?);
@@ -227,9 +227,9 @@ impl TowerOps for TensorOps {
         &self,
         _: &mut TensorWork,
         layout: &TensorLayout,
-        rows: &Rows,
+        rows: &TensorRows,
         grids: usize,
-        out: &mut Rows,
+        out: &mut TensorRows,
     ) -> Result<()> {
         out.0 = Some(layout.blend(rows.get()?, grids)?.flatten(0, 1)?);
         Ok(())
@@ -239,10 +239,10 @@ impl TowerOps for TensorOps {
         &self,
         _: &mut TensorWork,
         layout: &TensorLayout,
-        blocks: &[Rows],
+        blocks: &[TensorRows],
         grids: usize,
     ) -> Result<States> {
-        let of_block = |block: &Rows| layout.blend(block.get()?, grids);
+        let of_block = |block: &TensorRows| layout.blend(block.get()?, grids);
         let blocks = blocks.iter().map(of_block).collect::<Result<Vec<_>>>()?;
         let all = concatenate(blocks, 2)?;
         Ok(States::Tensor(all.flatten(0, 1)?.to_dtype(DType::F32)?))

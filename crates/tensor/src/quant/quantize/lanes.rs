@@ -8,7 +8,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 pub(super) struct Lanes<const L: usize>(pub [f32; L]);
 
 /// The values of `L` parts of `N` values: value `i` of every part, for all `i`.
-pub(super) type Parts<const L: usize, const N: usize> = [Lanes<L>; N];
+pub(super) type LaneParts<const L: usize, const N: usize> = [Lanes<L>; N];
 
 macro_rules! operators {
     ($($operator:ident::$name:ident $sign:tt,)+) => {$(
@@ -132,7 +132,7 @@ pub(super) fn halved(value: f32) -> f32 {
 
 /// Parts that follow each other, each of `N` values; those that are missing are zero.
 #[inline(always)]
-pub(super) fn parts<const L: usize, const N: usize>(values: &[f32]) -> Parts<L, N> {
+pub(super) fn parts<const L: usize, const N: usize>(values: &[f32]) -> LaneParts<L, N> {
     let mut parts = [Lanes::ZERO; N];
     for (part, values) in values.chunks_exact(N).enumerate() {
         for (lanes, value) in parts.iter_mut().zip(values) {

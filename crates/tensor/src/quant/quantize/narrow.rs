@@ -1,7 +1,7 @@
 //! Blocks of 32 values, whose scales and offsets are 16-bit floats. Eight are searched at a time.
 
 use super::{
-    lanes::{Lanes, Parts, parts},
+    lanes::{LaneParts, Lanes, parts},
     offset,
     scale::{self, Levels},
 };
@@ -67,7 +67,7 @@ impl Levels for Uneven {
 fn each<const BYTES: usize, T: Copy>(
     values: &[f32],
     bytes: &mut [u8],
-    search: impl Fn(&Parts<BLOCKS, VALUES>) -> (T, Parts<BLOCKS, VALUES>),
+    search: impl Fn(&LaneParts<BLOCKS, VALUES>) -> (T, LaneParts<BLOCKS, VALUES>),
     write: impl Fn(&mut [u8; BYTES], T, usize, &[u8; VALUES]),
 ) {
     let units = values.chunks(BLOCKS * VALUES).zip(bytes.chunks_mut(BLOCKS * BYTES));
@@ -101,7 +101,7 @@ fn fifth_bits(integers: &[u8; VALUES]) -> [u8; 4] {
 
 /// Scales with the least error, and the levels over them, counted from `zero`.
 #[inline(always)]
-fn scaled<T: Levels>(x: &Parts<BLOCKS, VALUES>, zero: f32) -> (Lanes<BLOCKS>, Parts<BLOCKS, VALUES>) {
+fn scaled<T: Levels>(x: &LaneParts<BLOCKS, VALUES>, zero: f32) -> (Lanes<BLOCKS>, LaneParts<BLOCKS, VALUES>) {
     let scale = scale::search_halves::<T, BLOCKS, VALUES>(x);
     let inverse = scale.inverse();
     (scale, x.map(|x| T::nearest(x * inverse) + Lanes::of(zero)))
@@ -149,7 +149,9 @@ pub(in crate::quant) fn iq4_nl(values: &[f32], bytes: &mut [u8]) {
 
 /// Lines with the least error, and the integers on them.
 #[inline(always)]
-fn on_lines<const HIGH: usize>(x: &Parts<BLOCKS, VALUES>) -> (offset::Line<BLOCKS>, Parts<BLOCKS, VALUES>) {
+fn on_lines<const HIGH: usize>(
+    x: &LaneParts<BLOCKS, VALUES>,
+) -> (offset::ScaleAndOffset<BLOCKS>, LaneParts<BLOCKS, VALUES>) {
     let line = offset::search_halves::<HIGH, BLOCKS, VALUES>(x);
     (line, line.integers::<HIGH, VALUES>(x))
 }

@@ -1,15 +1,15 @@
 //! Parts with a scale and an offset: `x ≈ scale q + offset` for integers `q` from 0 to `HIGH`.
 
-use super::lanes::{Lanes, Parts};
+use super::lanes::{LaneParts, Lanes};
 
 /// A scale and an offset of each part.
 #[derive(Clone, Copy)]
-pub(super) struct Line<const L: usize> {
+pub(super) struct ScaleAndOffset<const L: usize> {
     pub scale: Lanes<L>,
     pub offset: Lanes<L>,
 }
 
-impl<const L: usize> Line<L> {
+impl<const L: usize> ScaleAndOffset<L> {
     #[inline(always)]
     pub fn if_less(a: Lanes<L>, b: Lanes<L>, then: Self, otherwise: Self) -> Self {
         Self {
@@ -25,7 +25,7 @@ impl<const L: usize> Line<L> {
 
     /// The nearest integers.
     #[inline(always)]
-    pub fn integers<const HIGH: usize, const N: usize>(self, x: &Parts<L, N>) -> Parts<L, N> {
+    pub fn integers<const HIGH: usize, const N: usize>(self, x: &LaneParts<L, N>) -> LaneParts<L, N> {
         let inverse = self.scale.inverse();
         x.map(|x| ((x - self.offset) * inverse).nearest(0.0, HIGH as f32))
     }
@@ -33,7 +33,7 @@ impl<const L: usize> Line<L> {
 
 /// What rounding with a scale and an offset leaves.
 pub(super) struct Fit<const L: usize> {
-    line: Line<L>,
+    line: ScaleAndOffset<L>,
     count: Lanes<L>,
     pub error: Lanes<L>,
     /// Sum of the remainders of the values.
@@ -48,7 +48,7 @@ pub(super) struct Fit<const L: usize> {
 
 impl<const L: usize> Fit<L> {
     #[inline(always)]
-    pub fn of<const HIGH: usize, const N: usize>(x: &Parts<L, N>, line: Line<L>) -> Self {
+    pub fn of<const HIGH: usize, const N: usize>(x: &LaneParts<L, N>, line: ScaleAndOffset<L>) -> Self {
         let inverse = line.scale.inverse();
         let [mut error, mut left, mut rest, mut integers, mut squares] = [Lanes::ZERO; 5];
         for &x in x {
@@ -66,7 +66,7 @@ impl<const L: usize> Fit<L> {
 
     /// The best line for the same integers whose offset is at most `highest`, and its error.
     #[inline(always)]
-    pub fn better(&self, highest: f32) -> (Line<L>, Lanes<L>) {
+    pub fn better(&self, highest: f32) -> (ScaleAndOffset<L>, Lanes<L>) {
         let Self { line, count, error, left, rest, integers, squares } = *self;
         let slope = (count * rest - left * integers) * (count * squares - integers * integers).inverse();
         let shift = (left - slope * integers) / count;
@@ -76,7 +76,7 @@ impl<const L: usize> Fit<L> {
         let shift = shift.min(most);
         let twice = slope * (slope * squares - rest - rest) + shift * (count * shift - left - left);
         let error = error + twice + (slope + slope) * shift * integers;
-        (Line { scale: line.scale + slope, offset: line.offset + shift }, error)
+        (ScaleAndOffset { scale: line.scale + slope, offset: line.offset + shift }, error)
     }
 
     /// The best offset for the same integers and scale.
@@ -112,7 +112,7 @@ const ENDS: [(f32, f32); 13] = [
 
 /// The least values, but at most `highest`, and how far the largest are above.
 #[inline(always)]
-fn bounds<const L: usize, const N: usize>(x: &Parts<L, N>, highest: f32) -> (Lanes<L>, Lanes<L>) {
+fn bounds<const L: usize, const N: usize>(x: &LaneParts<L, N>, highest: f32) -> (Lanes<L>, Lanes<L>) {
     let (mut low, mut high) = (x[0].min(Lanes::of(highest)), x[0]);
     for &x in x {
         (low, high) = (low.min(x), high.max(x));
@@ -123,16 +123,16 @@ fn bounds<const L: usize, const N: usize>(x: &Parts<L, N>, highest: f32) -> (Lan
 /// The best lines whose offsets are at most `highest`.
 #[inline(always)]
 pub(super) fn search<const HIGH: usize, const L: usize, const N: usize>(
-    x: &Parts<L, N>,
+    x: &LaneParts<L, N>,
     highest: f32,
-) -> Line<L> {
+) -> ScaleAndOffset<L> {
     let (low, range) = bounds(x, highest);
-    let (mut error, mut line) = (Lanes::INFINITY, Line { scale: Lanes::ZERO, offset: low });
+    let (mut error, mut line) = (Lanes::INFINITY, ScaleAndOffset { scale: Lanes::ZERO, offset: low });
     for (below, above) in ENDS {
         let scale = range * Lanes::of(1.0 / (HIGH as f32 + below + above));
-        let from = Line { scale, offset: low + scale * Lanes::of(below) };
+        let from = ScaleAndOffset { scale, offset: low + scale * Lanes::of(below) };
         let (better, found) = Fit::of::<HIGH, N>(x, from).better(highest);
-        line = Line::if_less(found, error, better, line);
+        line = ScaleAndOffset::if_less(found, error, better, line);
         error = found.min(error);
     }
     line
@@ -140,15 +140,17 @@ pub(super) fn search<const HIGH: usize, const L: usize, const N: usize>(
 
 /// The best lines of which both numbers are 16-bit floats.
 #[inline(always)]
-pub(super) fn search_halves<const HIGH: usize, const L: usize, const N: usize>(x: &Parts<L, N>) -> Line<L> {
+pub(super) fn search_halves<const HIGH: usize, const L: usize, const N: usize>(
+    x: &LaneParts<L, N>,
+) -> ScaleAndOffset<L> {
     // Rounding can make the result of the search worse than its start.
     let (low, range) = bounds(x, f32::INFINITY);
-    let mut line = Line { scale: range * Lanes::of(1.0 / HIGH as f32), offset: low }.halved();
+    let mut line = ScaleAndOffset { scale: range * Lanes::of(1.0 / HIGH as f32), offset: low }.halved();
     let mut error = Fit::of::<HIGH, N>(x, line).error;
     let mut next = search::<HIGH, L, N>(x, f32::INFINITY).halved();
     for _ in 0..3 {
         let fit = Fit::of::<HIGH, N>(x, next);
-        line = Line::if_less(fit.error, error, next, line);
+        line = ScaleAndOffset::if_less(fit.error, error, next, line);
         error = fit.error.min(error);
         next = fit.better(f32::INFINITY).0.halved();
     }

@@ -1,6 +1,6 @@
 //! Parts with a scale alone: `x ≈ scale q`.
 
-use super::lanes::{Lanes, Parts};
+use super::lanes::{LaneParts, Lanes};
 
 /// What values over their scale are rounded to.
 pub(super) trait Levels {
@@ -23,7 +23,7 @@ pub(super) struct Fit<const L: usize> {
 
 impl<const L: usize> Fit<L> {
     #[inline(always)]
-    pub fn of<T: Levels, const N: usize>(x: &Parts<L, N>, scale: Lanes<L>) -> Self {
+    pub fn of<T: Levels, const N: usize>(x: &LaneParts<L, N>, scale: Lanes<L>) -> Self {
         let inverse = scale.inverse();
         let [mut error, mut rest, mut squares] = [Lanes::ZERO; 3];
         for &x in x {
@@ -57,7 +57,7 @@ impl<const L: usize> Fit<L> {
 
 /// The value of the largest magnitude of each part.
 #[inline(always)]
-fn extremes<const L: usize, const N: usize>(x: &Parts<L, N>) -> Lanes<L> {
+fn extremes<const L: usize, const N: usize>(x: &LaneParts<L, N>) -> Lanes<L> {
     let [mut low, mut high] = [Lanes::ZERO; 2];
     for &x in x {
         (low, high) = (low.min(x), high.max(x));
@@ -67,7 +67,7 @@ fn extremes<const L: usize, const N: usize>(x: &Parts<L, N>) -> Lanes<L> {
 
 /// The best scales.
 #[inline(always)]
-pub(super) fn search<T: Levels, const L: usize, const N: usize>(x: &Parts<L, N>) -> Lanes<L> {
+pub(super) fn search<T: Levels, const L: usize, const N: usize>(x: &LaneParts<L, N>) -> Lanes<L> {
     let extremes = extremes(x);
     let (mut error, mut scale) = (Lanes::INFINITY, Lanes::ZERO);
     for &to in T::EXTREMES {
@@ -81,7 +81,7 @@ pub(super) fn search<T: Levels, const L: usize, const N: usize>(x: &Parts<L, N>)
 
 /// The best scales that are 16-bit floats.
 #[inline(always)]
-pub(super) fn search_halves<T: Levels, const L: usize, const N: usize>(x: &Parts<L, N>) -> Lanes<L> {
+pub(super) fn search_halves<T: Levels, const L: usize, const N: usize>(x: &LaneParts<L, N>) -> Lanes<L> {
     // Rounding can make the result of the search worse than its start.
     let mut scale = (extremes(x) * Lanes::of(1.0 / T::EXTREMES[0])).halved();
     let mut error = Fit::of::<T, N>(x, scale).error;

@@ -1,8 +1,8 @@
 //! Blocks of 256 values in parts, whose scales and offsets are integers times a 16-bit float.
 
 use super::{
-    lanes::{Lanes, Parts, halved, inverse, parts},
-    offset::{self, Line},
+    lanes::{LaneParts, Lanes, halved, inverse, parts},
+    offset::{self, ScaleAndOffset},
     scale::{self, Levels},
 };
 
@@ -47,7 +47,7 @@ struct Scaled {
 
 impl Scaled {
     #[inline(always)]
-    fn search<T: Levels, const S: usize>(x: &Parts<16, 16>) -> Self {
+    fn search<T: Levels, const S: usize>(x: &LaneParts<16, 16>) -> Self {
         let (low, high) = (-(S as f32), S as f32 - 1.0);
         let wanted = scale::search::<T, 16, 16>(x);
         let largest = wanted.0.into_iter().fold(0f32, |a, b| if b.abs() > a.abs() { b } else { a });
@@ -79,7 +79,7 @@ impl Scaled {
     }
 
     #[inline(always)]
-    fn integers<T: Levels>(&self, x: &Parts<16, 16>, zero: f32) -> [u8; VALUES] {
+    fn integers<T: Levels>(&self, x: &LaneParts<16, 16>, zero: f32) -> [u8; VALUES] {
         let inverse = (self.scales * Lanes::of(self.scale)).inverse();
         let levels = x.map(|x| T::nearest(x * inverse) + Lanes::of(zero));
         in_order(&levels)
@@ -99,7 +99,7 @@ impl WithMinima {
     const HIGHEST: f32 = 63.0;
 
     #[inline(always)]
-    fn search<const HIGH: usize>(x: &Parts<8, 32>) -> Self {
+    fn search<const HIGH: usize>(x: &LaneParts<8, 32>) -> Self {
         let mut wanted = offset::search::<HIGH, 8, 32>(x, 0.0);
         let largest = |lanes: Lanes<8>| lanes.0.into_iter().fold(0f32, f32::max);
         let mut scale = halved(largest(wanted.scale) / Self::HIGHEST);
@@ -118,7 +118,10 @@ impl WithMinima {
                 let mut below = from;
                 // With the minimum that was wanted, and with the one that suits this scale.
                 for _ in 0..2 {
-                    let line = Line { scale: tried * Lanes::of(scale), offset: -below * Lanes::of(minimum) };
+                    let line = ScaleAndOffset {
+                        scale: tried * Lanes::of(scale),
+                        offset: -below * Lanes::of(minimum),
+                    };
                     let fit = offset::Fit::of::<HIGH, 32>(x, line);
                     let keep = |new, old| fit.error.if_less(error, new, old);
                     scales = keep(tried, scales);
@@ -126,7 +129,7 @@ impl WithMinima {
                     products = keep(fit.product(), products);
                     integers = keep(fit.integers, integers);
                     squares = keep(fit.squares, squares);
-                    wanted = Line::if_less(fit.error, error, fit.better(0.0).0, wanted);
+                    wanted = ScaleAndOffset::if_less(fit.error, error, fit.better(0.0).0, wanted);
                     error = fit.error.min(error);
                     below = to_minima(fit.better_offset());
                 }
@@ -153,10 +156,10 @@ impl WithMinima {
     }
 
     #[inline(always)]
-    fn integers<const HIGH: usize>(&self, x: &Parts<8, 32>) -> [u8; VALUES] {
+    fn integers<const HIGH: usize>(&self, x: &LaneParts<8, 32>) -> [u8; VALUES] {
         let scale = self.scales * Lanes::of(self.scale);
         let offset = -self.minima * Lanes::of(self.minimum);
-        in_order(&Line { scale, offset }.integers::<HIGH, 32>(x))
+        in_order(&ScaleAndOffset { scale, offset }.integers::<HIGH, 32>(x))
     }
 
     /// Write both floats, and the scales and minima in twelve bytes.
@@ -175,7 +178,7 @@ impl WithMinima {
 
 /// The integers of all parts, one part after the other.
 #[inline(always)]
-fn in_order<const L: usize, const N: usize>(integers: &Parts<L, N>) -> [u8; VALUES] {
+fn in_order<const L: usize, const N: usize>(integers: &LaneParts<L, N>) -> [u8; VALUES] {
     let mut out = [0; VALUES];
     for (part, out) in out.chunks_exact_mut(N).enumerate() {
         for (out, lanes) in out.iter_mut().zip(integers) {
@@ -190,7 +193,7 @@ fn in_order<const L: usize, const N: usize>(integers: &Parts<L, N>) -> [u8; VALU
 fn each<const BYTES: usize, const L: usize, const N: usize>(
     values: &[f32],
     bytes: &mut [u8],
-    write: impl Fn(&Parts<L, N>, &mut [u8; BYTES]),
+    write: impl Fn(&LaneParts<L, N>, &mut [u8; BYTES]),
 ) {
     for (values, block) in values.chunks_exact(VALUES).zip(bytes.as_chunks_mut().0) {
         write(&parts(values), block);

@@ -259,7 +259,7 @@ pub struct Segment<'a> {
     slots: usize,
     instructions: Instructions,
     keys: Keys<'a>,
-    values: Values<'a>,
+    values: AttendedValues<'a>,
 }
 
 enum Keys<'a> {
@@ -268,7 +268,7 @@ enum Keys<'a> {
     Fixed(fixed::FixedKeys<'a>),
 }
 
-enum Values<'a> {
+enum AttendedValues<'a> {
     F32(&'a [f32]),
     Fixed {
         rows: fixed::FixedRows<'a>,
@@ -304,14 +304,14 @@ impl Panel {
             }
         };
         let values = match values {
-            Held::F32(values) => Values::F32(values),
+            Held::F32(values) => AttendedValues::F32(values),
             Held::Fixed { .. } | Held::Q8 { .. } if holds_fixed(d) => {
                 self.fixed.load(values, slots, d, queries, instructions)
             }
             values => {
                 self.values.resize(slots * d, 0.0);
                 widen_values(values, d, &mut self.values);
-                Values::F32(&self.values)
+                AttendedValues::F32(&self.values)
             }
         };
         Segment { d, slots, instructions, keys, values }
@@ -327,7 +327,7 @@ impl FixedPanel {
         d: usize,
         queries: usize,
         instructions: Instructions,
-    ) -> Values<'a> {
+    ) -> AttendedValues<'a> {
         let even = slots.next_multiple_of(2);
         values.check(even, d);
         let Self { values: words, scales, value_factors, weights, factors } = self;
@@ -351,7 +351,7 @@ impl FixedPanel {
             }
             Held::F32(_) | Held::F16(_) => unreachable!("these values are widened"),
         };
-        Values::Fixed { rows, scales, weights, factors }
+        AttendedValues::Fixed { rows, scales, weights, factors }
     }
 }
 
@@ -386,8 +386,8 @@ impl Segment<'_> {
         assert!(weights.slots <= self.slots, "fewer slots are held");
         weights.check(count);
         match &mut self.values {
-            Values::F32(values) => add_weighted_f32(weights, values, d, out),
-            Values::Fixed { rows: values, scales, weights: integers, factors } => {
+            AttendedValues::F32(values) => add_weighted_f32(weights, values, d, out),
+            AttendedValues::Fixed { rows: values, scales, weights: integers, factors } => {
                 assert!(weights.stride.is_multiple_of(SLOTS), "rows of weights are whole vectors");
                 integers.resize(count * weights.stride, 0);
                 factors.clear();

@@ -29,7 +29,7 @@ use super::{DisjointSliceMut, Product, quantized::Rows8};
 use crate::{
     BlockKind,
     quant::{quantize::LARGEST, with_type},
-    store::Store,
+    store::SharedValues,
 };
 
 impl BlockKind {
@@ -47,7 +47,7 @@ pub(crate) type Avx512Kernel = unsafe fn(&Product, &[u8], BlockRows<'_>, &Disjoi
 #[derive(Clone)]
 pub struct Blocks {
     kind: BlockKind,
-    bytes: Store<u8>,
+    bytes: SharedValues<u8>,
 }
 
 impl Blocks {
@@ -56,7 +56,7 @@ impl Blocks {
     }
 
     /// A matrix of `values` values from the blocks of a file; `None` if there are more or fewer bytes, or parts of a block.
-    pub fn new(kind: BlockKind, bytes: Store<u8>, values: usize) -> Option<Self> {
+    pub fn new(kind: BlockKind, bytes: SharedValues<u8>, values: usize) -> Option<Self> {
         let whole = values.is_multiple_of(kind.values());
         (whole && values / kind.values() * kind.bytes() == bytes.len()).then_some(Self { kind, bytes })
     }
@@ -68,7 +68,7 @@ impl Blocks {
     /// A matrix of `values` zeros. Panics if they are not whole blocks.
     pub fn zeros(kind: BlockKind, values: usize) -> Self {
         assert!(values.is_multiple_of(kind.values()), "the values are not whole blocks");
-        Self { kind, bytes: Store::zeros(values / kind.values() * kind.bytes()) }
+        Self { kind, bytes: SharedValues::zeros(values / kind.values() * kind.bytes()) }
     }
 
     /// Quantize and append values. Panics if they are not whole blocks, one is too large, or the blocks belong to a file.

@@ -74,7 +74,7 @@ fn products_are_close_to_those_of_the_widened_matrix() {
 #[test]
 fn matrices_of_another_size_are_refused() {
     for kind in KINDS {
-        let bytes = |n: usize| Store::from(vec![0u8; n]);
+        let bytes = |n: usize| SharedValues::from(vec![0u8; n]);
         assert!(Blocks::new(kind, bytes(3 * kind.bytes()), 3 * kind.values()).is_some());
         assert!(Blocks::new(kind, bytes(3 * kind.bytes() - 1), 3 * kind.values()).is_none());
         assert!(Blocks::new(kind, bytes(2 * kind.bytes()), 2 * kind.values() + 1).is_none());

@@ -19,7 +19,7 @@ use crate::quant::{
 pub const WIDE: usize = 256;
 
 /// 256 inputs of eight outputs, and their scales.
-pub struct Group {
+pub struct PanelGroup {
     /// Group of four inputs, output, input.
     pub quants: [Ints; WIDE / 4],
     /// Scale of the scales; for blocks of 32 values the scale of each block.
@@ -32,7 +32,7 @@ pub struct Group {
     pub minima: [Ints; 8],
 }
 
-impl Group {
+impl PanelGroup {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     pub fn zeros() -> Self {
@@ -60,7 +60,7 @@ pub trait Arranged: BlockType {
     /// The blocks exist, and the processor has the instructions.
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _count: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _count: usize, group: &mut PanelGroup) {
         let (mut rows, mut d) = ([(); LANES].map(|()| Unpacked::default()), [0f32; LANES]);
         for (i, to) in rows.iter_mut().enumerate() {
             // SAFETY: as the caller guarantees.
@@ -114,7 +114,7 @@ fn bytes_of(word: Ints) -> [Ints; 4] {
 /// SAFETY: every output has a block from byte `at` on.
 #[inline]
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut Group) {
+unsafe fn with_minima(outputs: &Outputs, at: usize, group: &mut PanelGroup) {
     // SAFETY: the first 16 bytes of each block.
     let [_, low, middle, high] = unsafe { outputs.words(at) };
     let six = v::splat_int(0x3f3f_3f3f);
@@ -138,7 +138,7 @@ impl Arranged for Q4K {
 
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         // SAFETY: as the caller guarantees.
         unsafe { with_minima(outputs, at, group) };
         for part in 0..8 {
@@ -159,7 +159,7 @@ impl Arranged for Q5K {
 
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         // SAFETY: as the caller guarantees.
         unsafe { with_minima(outputs, at, group) };
         let bit = |v: Ints, from: usize| v::shl(v::and(v::shr(v, from), v::splat_int(0x0101_0101)), 4);
@@ -182,7 +182,7 @@ impl Arranged for Q6K {
 
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         let two = |v| v::and(v, v::splat_int(0x3030_3030));
         // SAFETY: parts of each block.
         unsafe {
@@ -211,7 +211,7 @@ impl Arranged for Q6K {
 impl Arranged for Q8_0 {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut PanelGroup) {
         for (b, quants) in group.quants.chunks_exact_mut(LANES).enumerate().take(count) {
             let at = at + b * Self::BYTES;
             // SAFETY: parts of each block.
@@ -230,7 +230,7 @@ impl Arranged for Q8_0 {
 /// SAFETY: as for [`Arranged::arrange`].
 #[inline]
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-unsafe fn narrow<K: Arranged>(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
+unsafe fn narrow<K: Arranged>(outputs: &Outputs, at: usize, count: usize, group: &mut PanelGroup) {
     for (b, quants) in group.quants.chunks_exact_mut(LANES).enumerate().take(count) {
         let at = at + b * K::BYTES;
         let nibbles_at = at + K::BYTES - 16;
@@ -287,7 +287,7 @@ macro_rules! narrow {
 
             #[inline]
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-            unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
+            unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut PanelGroup) {
                 // SAFETY: as the caller guarantees.
                 unsafe { narrow::<Self>(outputs, at, count, group) };
             }
@@ -305,7 +305,7 @@ narrow!(
 impl Arranged for Mxfp4 {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, count: usize, group: &mut PanelGroup) {
         // SAFETY: as the caller guarantees.
         unsafe { narrow::<Self>(outputs, at, count, group) };
         for (b, scales) in group.scales.iter_mut().enumerate().take(count) {
@@ -329,7 +329,7 @@ fn two_bits(v: Ints, from: usize) -> Ints {
 impl Arranged for Q3K {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         // SAFETY: parts of each block.
         unsafe {
             group.scales[0] = outputs.halfs(at + 108);
@@ -358,7 +358,7 @@ impl Arranged for Q3K {
 impl Arranged for Q2K {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         // SAFETY: parts of each block.
         unsafe {
             (group.scales[0], group.minimums[0]) = (outputs.halfs(at + 80), outputs.halfs(at + 82));
@@ -383,7 +383,7 @@ impl Arranged for Q2K {
 impl Arranged for Iq4Xs {
     #[inline]
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut Group) {
+    unsafe fn arrange(outputs: &Outputs, at: usize, _: usize, group: &mut PanelGroup) {
         // SAFETY: parts of each block.
         unsafe {
             group.scales[0] = outputs.halfs(at);

@@ -142,7 +142,7 @@ macro_rules! int8_kernels {
             use super::{
                 super::{
                     BLOCK, BlockRows, DisjointSliceMut, FEW, Keys8, LANES, PANEL, Panels, Product, Queries8, Rows8, SEGMENT, SLOTS,
-                    blocks::{Arranged, Group, WIDE},
+                    blocks::{Arranged, PanelGroup, WIDE},
                     for_rows,
                     load::Outputs,
                     v::{self, Floats, Ints},
@@ -335,7 +335,7 @@ macro_rules! int8_kernels {
                 let bytes = product.inputs / K::VALUES * K::BYTES;
                 let together = WIDE / K::VALUES;
                 let blocks = product.inputs / K::VALUES;
-                let mut group = Group::zeros();
+                let mut group = PanelGroup::zeros();
                 let mut o = product.columns.start;
                 while o < product.columns.end {
                     let columns = o..product.columns.end.min(o + LANES);
@@ -372,7 +372,7 @@ macro_rules! int8_kernels {
             #[inline]
             #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
             unsafe fn tile<K: Arranged, const R: usize>(
-                group: &Group,
+                group: &PanelGroup,
                 x: BlockRows<'_>,
                 index: usize,
                 blocks: usize,

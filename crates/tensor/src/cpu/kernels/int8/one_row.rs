@@ -31,7 +31,7 @@ pub trait InOrder: BlockType {
 }
 
 /// The scales and minima of the parts of a block.
-pub struct Parts {
+pub struct BlockScales {
     /// How much larger each part's scale is than the next one's; of parts of 32 values there are eight. With `s` the scales, `d` the
     /// products of the parts and `D` their sums so far, `Σ s[p] d[p] = Σ (s[p] - s[p + 1]) D[p]`: so the products of a part need no
     /// register that is zero at first.
@@ -46,7 +46,7 @@ pub trait Scaled: InOrder {
     /// With the sums of a block's inputs, in parts of 16.
     ///
     /// SAFETY: as for [`InOrder::integers`].
-    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> Parts;
+    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> BlockScales;
 }
 
 /// The eight outputs' sums of four integers.
@@ -208,7 +208,10 @@ pub unsafe fn wide<K: Scaled, D: Dot>(
 ///
 /// SAFETY: the blocks and the inputs exist.
 #[inline(always)]
-unsafe fn totals<K: Scaled, D: Dot>(blocks: &[(*const u8, Parts); 2], inputs: *const i8) -> [int32x4_t; 2] {
+unsafe fn totals<K: Scaled, D: Dot>(
+    blocks: &[(*const u8, BlockScales); 2],
+    inputs: *const i8,
+) -> [int32x4_t; 2] {
     // SAFETY: as the caller guarantees.
     unsafe {
         let zero = [vdupq_n_s32(0); 2];
@@ -219,7 +222,7 @@ unsafe fn totals<K: Scaled, D: Dot>(blocks: &[(*const u8, Parts); 2], inputs: *c
                 let x = inputs.add($part * 32);
                 let (first, second) = (vld1q_s8(x), vld1q_s8(x.add(16)));
                 let sums = totals.iter_mut().zip(&mut so_far);
-                for ((total, so_far), (block, Parts { steps, .. })) in sums.zip(blocks) {
+                for ((total, so_far), (block, BlockScales { steps, .. })) in sums.zip(blocks) {
                     let [low, high] = K::integers(*block, $part);
                     *so_far = D::dot(*so_far, low, first);
                     if K::PART == 16 {
@@ -386,7 +389,7 @@ fn steps(bytes: u64) -> int16x8_t {
 ///
 /// SAFETY: the block has 16 bytes.
 #[inline(always)]
-unsafe fn six_bits(block: *const u8, sums: int16x8_t) -> Parts {
+unsafe fn six_bits(block: *const u8, sums: int16x8_t) -> BlockScales {
     // SAFETY: as the caller guarantees.
     let [low, middle, high] =
         std::array::from_fn(|i| unsafe { block.add(4 + 4 * i).cast::<u32>().read_unaligned() });
@@ -395,12 +398,12 @@ unsafe fn six_bits(block: *const u8, sums: int16x8_t) -> Parts {
     let scales = join(low & six, high & four | low >> 2 & two);
     let minima = eight(join(middle & six, high >> 4 & four | middle >> 2 & two));
     let steps = widened(steps(scales));
-    Parts { steps: [steps[0], steps[1], steps[0], steps[1]], products: products(minima, sums) }
+    BlockScales { steps: [steps[0], steps[1], steps[0], steps[1]], products: products(minima, sums) }
 }
 
 impl Scaled for Q4K {
     #[inline(always)]
-    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> Parts {
+    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> BlockScales {
         // SAFETY: as the caller guarantees.
         unsafe { six_bits(block, sums[0]) }
     }
@@ -408,7 +411,7 @@ impl Scaled for Q4K {
 
 impl Scaled for Q5K {
     #[inline(always)]
-    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> Parts {
+    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> BlockScales {
         // SAFETY: as the caller guarantees.
         unsafe { six_bits(block, sums[0]) }
     }
@@ -416,7 +419,7 @@ impl Scaled for Q5K {
 
 impl Scaled for Q6K {
     #[inline(always)]
-    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> Parts {
+    unsafe fn parts(block: *const u8, sums: [int16x8_t; 2]) -> BlockScales {
         // SAFETY: as the caller guarantees.
         unsafe {
             let all = vld1q_s8(block.add(192).cast());
@@ -425,7 +428,7 @@ impl Scaled for Q6K {
             let (first, second) = (vsubl_s8(vget_low_s8(all), vget_low_s8(next)), vsubl_high_s8(all, next));
             let ([a, b], [c, d]) = (widened(first), widened(second));
             let products = vaddq_s32(products(low, sums[0]), products(high, sums[1]));
-            Parts { steps: [a, b, c, d], products }
+            BlockScales { steps: [a, b, c, d], products }
         }
     }
 }

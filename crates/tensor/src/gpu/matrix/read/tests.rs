@@ -72,7 +72,7 @@ fn matrices_and_tables_of_every_source_equal_those_of_the_cpu() {
         let key = "model.embed_tokens.weight";
         let head = list(&[(if tied { "model.embed_tokens" } else { "lm_head" }, vocab)], hidden, false);
         let values = loading::table(key, [vocab, hidden], &source).unwrap();
-        let theirs = table::Table::new(values, hidden);
+        let theirs = table::HostTable::new(values, hidden);
         for dtype in [WeightType::F32, WeightType::Bf16, WeightType::Q8_0] {
             let (table, loaded) = Table::load_with_head(&gpu, key, &head, tied, &source, dtype).unwrap();
             let kept = source.half_kind(key, &[vocab, hidden]).unwrap();

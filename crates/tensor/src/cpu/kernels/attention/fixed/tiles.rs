@@ -88,7 +88,7 @@ macro_rules! fixed_tiles {
         }
 
         /// Words of two rows of values.
-        trait Values: Copy {
+        trait TileValues: Copy {
             /// True if the columns of four vectors are in the order that [`arrange`] undoes.
             const SHUFFLED: bool;
 
@@ -99,7 +99,7 @@ macro_rules! fixed_tiles {
             unsafe fn words<const C: usize>(self, pair: usize, at: usize, few: bool) -> [Words; C];
         }
 
-        impl Values for FixedValues<'_> {
+        impl TileValues for FixedValues<'_> {
             const SHUFFLED: bool = false;
 
             #[inline]
@@ -117,7 +117,7 @@ macro_rules! fixed_tiles {
             }
         }
 
-        impl Values for ByteValues<'_> {
+        impl TileValues for ByteValues<'_> {
             const SHUFFLED: bool = true;
 
             #[inline]
@@ -166,7 +166,7 @@ macro_rules! fixed_tiles {
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
         unsafe fn add_rows(
             (weights, integers, factors): (Weights<'_>, &[i16], &[f32]),
-            values: impl Values,
+            values: impl TileValues,
             d: usize,
             out: &mut [f32],
         ) {
@@ -198,7 +198,7 @@ macro_rules! fixed_tiles {
         /// SAFETY: as for [`add_weighted`].
         #[inline]
         #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
-        unsafe fn sum_tile<V: Values, const N: usize, const C: usize>(
+        unsafe fn sum_tile<V: TileValues, const N: usize, const C: usize>(
             (weights, integers, factors): (Weights<'_>, &[i16], &[f32]),
             values: V,
             d: usize,

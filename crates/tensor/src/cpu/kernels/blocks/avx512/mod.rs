@@ -95,7 +95,7 @@ trait Kernel {
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
 pub unsafe fn narrow<T: Narrow>(product: &Product, w: &[u8], x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
     // SAFETY: as the caller guarantees.
-    unsafe { sweep::<narrow::Blocks<T>>(product, w, x, y) }
+    unsafe { sweep::<narrow::NarrowBlocks<T>>(product, w, x, y) }
 }
 
 /// The product with blocks of 256 values.
@@ -104,7 +104,7 @@ pub unsafe fn narrow<T: Narrow>(product: &Product, w: &[u8], x: BlockRows<'_>, y
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
 pub unsafe fn wide<T: Wide>(product: &Product, w: &[u8], x: BlockRows<'_>, y: &DisjointSliceMut<'_>) {
     // SAFETY: as the caller guarantees.
-    unsafe { sweep::<wide::Blocks<T>>(product, w, x, y) }
+    unsafe { sweep::<wide::WideBlocks<T>>(product, w, x, y) }
 }
 
 /// SAFETY: as for [`narrow`].

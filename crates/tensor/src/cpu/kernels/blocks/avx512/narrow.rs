@@ -185,9 +185,9 @@ unsafe fn add_block<K: Narrow>(
 }
 
 /// The arithmetic of a type.
-pub struct Blocks<K>(std::marker::PhantomData<K>);
+pub struct NarrowBlocks<K>(std::marker::PhantomData<K>);
 
-impl<K: Narrow> Kernel for Blocks<K> {
+impl<K: Narrow> Kernel for NarrowBlocks<K> {
     type Block = K;
 
     #[inline]

@@ -162,9 +162,9 @@ unsafe fn add_block<K: Wide>(
 }
 
 /// The arithmetic of a type.
-pub struct Blocks<K>(std::marker::PhantomData<K>);
+pub struct WideBlocks<K>(std::marker::PhantomData<K>);
 
-impl<K: Wide> Kernel for Blocks<K> {
+impl<K: Wide> Kernel for WideBlocks<K> {
     type Block = K;
 
     #[inline]
