@@ -8,8 +8,7 @@ use super::{
     catalog::{Paper, Row, Table, papers},
     figure::Figure,
     measures::Measure,
-    pages::Drafter,
-    results::Compared,
+    results::{Compared, Drafter},
 };
 use specreel_record::{Failure, FailureClass};
 

@@ -3,7 +3,7 @@
 
 use super::{
     catalog::{Row, Table},
-    measures::ClipRun,
+    clip_run::ClipRun,
     results::Results,
 };
 use specreel_speculate::Method;

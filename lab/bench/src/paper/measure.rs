@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     catalog::{Condition, Paper, Table},
-    measures::ClipRun,
+    clip_run::ClipRun,
     saved,
 };
 use crate::{

@@ -6,6 +6,7 @@
 mod catalog;
 mod cells;
 mod claims;
+mod clip_run;
 mod guard;
 mod measure;
 mod measures;

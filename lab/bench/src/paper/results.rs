@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Tables,
     catalog::{Paper, Row, Table},
+    clip_run::ClipRun,
     figure::Figure,
-    measures::{ClipRun, Measure},
+    measures::Measure,
     order::{Agreement, Order, Pair, pairs},
 };
 
@@ -194,6 +196,23 @@ impl ComparedRow {
             .collect();
         compared.run = Some(key);
         compared
+    }
+}
+
+/// The results of one run of the benchmark, table by table.
+pub struct Drafter<'a> {
+    pub(super) results: &'a Results,
+    pub(super) tables: Vec<(&'static Paper, Compared)>,
+}
+
+impl<'a> Drafter<'a> {
+    pub(super) fn of(results: &'a Results, tables: &Tables) -> Drafter<'a> {
+        let compared = |&(paper, table): &(_, _)| (paper, Compared::of(paper, table, results));
+        Drafter { results, tables: tables.iter().map(compared).collect() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.results.header.drafter.as_deref().unwrap_or("no drafter")
     }
 }
 

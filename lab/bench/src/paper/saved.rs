@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    measures::ClipRun,
+    clip_run::ClipRun,
     results::{Header, Results},
 };
 use specreel_record::Failure;

@@ -9,7 +9,7 @@ use super::{
     Tables,
     catalog::Paper,
     claims,
-    results::{Compared, Results},
+    results::{Compared, Drafter, Results},
 };
 use specreel_record::Failure;
 
@@ -55,23 +55,6 @@ fn papers(tables: &Tables) -> Vec<&'static Paper> {
 
 fn file(paper: &Paper) -> String {
     format!("papers/{}.md", paper.name)
-}
-
-/// The results of one run of the benchmark, table by table.
-pub struct Drafter<'a> {
-    pub(super) results: &'a Results,
-    pub(super) tables: Vec<(&'static Paper, Compared)>,
-}
-
-impl<'a> Drafter<'a> {
-    fn of(results: &'a Results, tables: &Tables) -> Drafter<'a> {
-        let compared = |&(paper, table): &(_, _)| (paper, Compared::of(paper, table, results));
-        Drafter { results, tables: tables.iter().map(compared).collect() }
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.results.header.drafter.as_deref().unwrap_or("no drafter")
-    }
 }
 
 /// Rows as a Markdown table, of which the first `left` columns are text.
