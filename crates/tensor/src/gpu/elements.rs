@@ -1,4 +1,4 @@
-//! Operations between matrices on a GPU, row by row: norms, activations, sums, rows by index.
+//! Operations between matrices on a GPU, row by row: norms, activations, sums.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -18,8 +18,6 @@ pub enum Addend<'a> {
     Rows(&'a Rows),
     /// Rows that repeat: row `r % rows`.
     Repeated(&'a Buffer, usize),
-    /// Row `index[r]`.
-    Indexed(&'a Buffer, &'a Buffer),
 }
 
 #[repr(C)]
@@ -65,12 +63,13 @@ fn same(a: &Rows, b: &Rows) -> Result<()> {
     Err(GpuError::Invalid(format!("rows differ in size: {ours:?} and {theirs:?}")))
 }
 
-/// `x += add`, if there is something to add; `out` = `x / sqrt(mean(x²) + eps) * weight`, row by row.
+/// `x += add`, if there is something to add; `out` = `x / sqrt(mean(x²) + eps) * weight`, row by row, or with a bias
+/// `(x - mean) / sqrt(variance + eps) * weight + bias`.
 pub fn norm(
     stream: &mut Stream,
     x: &mut Rows,
     add: Option<&Rows>,
-    weight: &Buffer,
+    (weight, bias): (&Buffer, Option<&Buffer>),
     eps: f32,
     out: &mut Rows,
 ) -> Result<()> {
@@ -78,43 +77,19 @@ pub fn norm(
     let gpu = stream.gpu().clone();
     let (rows, width) = (x.rows(), x.width());
     fits(weight, width, "a norm's weights")?;
+    bias.map_or(Ok(()), |bias| fits(bias, width, "a norm's bias"))?;
     add.map_or(Ok(()), |add| same(x, add))?;
-    let kernel = gpu.kernel(
-        "norm",
-        &|| include_str!("shaders/norm.wgsl").into(),
-        &[Write, Read, Read, Write],
-        &[("ADD", f64::from(u8::from(add.is_some())))],
-    )?;
+    let adds = [("ADD", f64::from(u8::from(add.is_some())))];
     let params = NormParams { width: width as u32, eps, rows: rows as u32, unused: 0 };
     let add = add.map_or(Ok(weight), filled)?;
     let out = out.reserve(&gpu, rows, width)?;
-    stream.dispatch(&kernel, &params, &[filled(x)?, add, weight, out], lines(rows))
-}
-
-/// `x += add`, if there is something to add; `out` = `(x - mean) / sqrt(variance + eps) * weight + bias`, row by row.
-pub(crate) fn layer_norm(
-    stream: &mut Stream,
-    x: &mut Rows,
-    add: Option<&Rows>,
-    (weight, bias): (&Buffer, &Buffer),
-    eps: f32,
-    out: &mut Rows,
-) -> Result<()> {
-    use Access::{Read, Write};
-    let gpu = stream.gpu().clone();
-    let (rows, width) = (x.rows(), x.width());
-    fits(weight, width, "a norm's weights")?;
-    fits(bias, width, "a norm's bias")?;
-    add.map_or(Ok(()), |add| same(x, add))?;
-    let kernel = gpu.kernel(
-        "layer norm",
-        &|| include_str!("shaders/layer_norm.wgsl").into(),
-        &[Write, Read, Read, Read, Write],
-        &[("ADD", f64::from(u8::from(add.is_some())))],
-    )?;
-    let params = NormParams { width: width as u32, eps, rows: rows as u32, unused: 0 };
-    let add = add.map_or(Ok(weight), filled)?;
-    let out = out.reserve(&gpu, rows, width)?;
+    let Some(bias) = bias else {
+        let source = &|| include_str!("shaders/norm.wgsl").into();
+        let kernel = gpu.kernel("norm", source, &[Write, Read, Read, Write], &adds)?;
+        return stream.dispatch(&kernel, &params, &[filled(x)?, add, weight, out], lines(rows));
+    };
+    let source = &|| include_str!("shaders/layer_norm.wgsl").into();
+    let kernel = gpu.kernel("layer norm", source, &[Write, Read, Read, Read, Write], &adds)?;
     stream.dispatch(&kernel, &params, &[filled(x)?, add, weight, bias, out], lines(rows))
 }
 
@@ -141,50 +116,20 @@ pub fn activate(stream: &mut Stream, activation: Activation, x: &mut Rows) -> Re
 /// `x[r] += addend[r]`.
 pub fn add(stream: &mut Stream, x: &mut Rows, addend: Addend<'_>) -> Result<()> {
     use Access::{Read, Write};
-    let (mode, y, index, period) = match addend {
+    let (y, period) = match addend {
         Addend::Rows(y) => {
             same(x, y)?;
-            (0.0, filled(y)?, filled(y)?, 1)
+            (filled(y)?, x.rows())
         }
         Addend::Repeated(y, rows) => {
             fits(y, rows * x.width(), "rows to add")?;
-            (1.0, y, y, rows.max(1))
-        }
-        Addend::Indexed(y, index) => {
-            fits(index, x.rows(), "indices of rows")?;
-            (2.0, y, index, 1)
+            (y, rows)
         }
     };
-    let kernel = stream.gpu().clone().kernel(
-        "add",
-        &|| include_str!("shaders/add.wgsl").into(),
-        &[Write, Read, Read],
-        &[("MODE", mode)],
-    )?;
-    let params: Four = [x.width() as u32, x.rows() as u32, period as u32, 0];
-    stream.dispatch(&kernel, &params, &[filled(x)?, y, index], grid(x.rows(), x.width()))
-}
-
-/// `out[r] = x[index[r]]` for `count` rows; `out` is `wide` values wide, those beyond the width of `x` zero.
-pub fn gather(
-    stream: &mut Stream,
-    x: &Rows,
-    index: &Buffer,
-    count: usize,
-    wide: usize,
-    out: &mut Rows,
-) -> Result<()> {
-    use Access::{Read, Write};
-    fits(index, count, "indices of rows")?;
-    out.reserve(&stream.gpu().clone(), count, wide)?;
-    let kernel = stream.gpu().clone().kernel(
-        "gather",
-        &|| include_str!("shaders/by_index.wgsl").into(),
-        &[Read, Read, Write],
-        &[],
-    )?;
-    let params: Four = [x.width() as u32, out.width() as u32, count as u32, 0];
-    stream.dispatch(&kernel, &params, &[filled(x)?, index, filled(out)?], grid(count, out.width()))
+    let source = &|| include_str!("shaders/add.wgsl").into();
+    let kernel = stream.gpu().clone().kernel("add", source, &[Write, Read], &[])?;
+    let params: Four = [x.width() as u32, x.rows() as u32, period.max(1) as u32, 0];
+    stream.dispatch(&kernel, &params, &[filled(x)?, y], grid(x.rows(), x.width()))
 }
 
 /// `out` = one of a sublayer's [convolutions](crate::convolution) of `x`. Fails if there are not as many corrections as it needs.

@@ -1,10 +1,9 @@
 //! Facts about rows of logits that stay on a GPU: a few numbers of each row come back.
 
 pub(crate) mod largest;
-use bytemuck::{Pod, Zeroable};
 
 pub use self::largest::{MOST, largest};
-use super::{Access, Gpu, GpuError, Result, Rows, Stream, rows::filled};
+use super::{Access, GpuError, Result, Rows, Stream, rows::filled};
 
 /// Logits of a workgroup, as in `shaders/facts.wgsl`.
 const BLOCK: usize = 4096;
@@ -31,20 +30,8 @@ pub struct Facts {
 pub struct Scratch {
     parts: Rows,
     facts: Rows,
-    other_facts: Rows,
     pub(super) sorted: [Rows; 2],
     small: Rows,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct DivergenceParams {
-    p_vocab: u32,
-    p_stride: u32,
-    q_vocab: u32,
-    q_stride: u32,
-    blocks: u32,
-    unused: [u32; 3],
 }
 
 /// A kernel's source, and what both kernels of facts know of the three largest values.
@@ -77,17 +64,6 @@ fn record_facts(
     let params = [vocab as u32, logits.width() as u32, blocks as u32, 0];
     stream.dispatch(&first, &params, &[filled(logits)?, parts], [blocks as u32, rows as u32, 1])?;
     stream.dispatch(&second, &[blocks as u32, 0, 0, 0], &[parts, facts], [rows as u32, 1, 1])
-}
-
-/// Facts about every row of `logits`, of which the first `vocab` count. Waits for them.
-pub fn facts(stream: &mut Stream, logits: &Rows, vocab: usize, scratch: &mut Scratch) -> Result<Vec<Facts>> {
-    if logits.rows() == 0 {
-        return Ok(Vec::new());
-    }
-    let Scratch { parts, facts, .. } = scratch;
-    record_facts(stream, logits, vocab, parts, facts)?;
-    let words: Vec<u32> = stream.read_values(filled(facts)?, 0, logits.rows() * WORDS)?;
-    Ok(words.chunks_exact(WORDS).map(|words| Facts::from_words(words, vocab)).collect())
 }
 
 /// The values to read from all rows, besides their facts.
@@ -174,15 +150,7 @@ impl Facts {
     }
 }
 
-/// Single values: `x[row][column]` for each pair of `at`. Waits for them. Fails if a value does not exist, or memory is missing.
-pub fn pick(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], scratch: &mut Scratch) -> Result<Vec<f32>> {
-    if at.is_empty() {
-        return Ok(Vec::new());
-    }
-    record_picks(stream, x, at, &mut scratch.small)?;
-    stream.read_values(filled(&scratch.small)?, 0, at.len())
-}
-
+/// Record single values: `x[row][column]` for each pair of `at`. Fails if a value does not exist, or memory is missing.
 fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) -> Result<()> {
     use Access::{Read, Write};
     if at.iter().any(|[row, column]| *row as usize >= x.rows() || *column as usize >= x.width()) {
@@ -195,55 +163,6 @@ fn record_picks(stream: &mut Stream, x: &Rows, at: &[[u32; 2]], out: &mut Rows) 
     let out = out.reserve(&gpu, 1, at.len())?;
     let params = [at.len() as u32, x.width() as u32, 0, 0];
     stream.dispatch(&kernel, &params, &[filled(x)?, &picks, out], [at.len().div_ceil(64) as u32, 1, 1])
-}
-
-/// KL(p, q) in nats for pairs of rows: `p` is the softmax of a row of the first logits, `q` of a row of the second ones; infinite
-/// where `q` has no id that `p` does not rule out. With each goes the number of ids that count. Waits for them. Fails
-/// if a row does not exist, or memory is missing.
-pub fn divergence(
-    stream: &mut Stream,
-    (p, p_vocab): (&Rows, usize),
-    (q, q_vocab): (&Rows, usize),
-    pairs: &[[u32; 2]],
-    scratch: &mut Scratch,
-) -> Result<Vec<f32>> {
-    use Access::{Read, Write};
-    let (p_vocab, q_vocab) = (p_vocab.min(p.width()), q_vocab.min(q.width()));
-    if pairs.iter().any(|[a, b]| *a as usize >= p.rows() || *b as usize >= q.rows()) {
-        return Err(GpuError::Invalid("a row outside of the logits is compared".into()));
-    }
-    if pairs.is_empty() || p_vocab == 0 {
-        return Ok(vec![0.0; pairs.len()]);
-    }
-    let gpu: Gpu = stream.gpu().clone();
-    let Scratch { parts, facts, other_facts, small, .. } = scratch;
-    record_facts(stream, p, p_vocab, parts, facts)?;
-    record_facts(stream, q, q_vocab, parts, other_facts)?;
-    let kernel = gpu.kernel(
-        "divergence",
-        &|| include_str!("shaders/divergence.wgsl").into(),
-        &[Read, Read, Read, Read, Read, Write],
-        &[],
-    )?;
-    let blocks = p_vocab.div_ceil(BLOCK);
-    let list = gpu.upload(bytemuck::cast_slice(pairs))?;
-    let sums = small.reserve(&gpu, pairs.len(), blocks)?;
-    let params = DivergenceParams {
-        p_vocab: p_vocab as u32,
-        p_stride: p.width() as u32,
-        q_vocab: q_vocab as u32,
-        q_stride: q.width() as u32,
-        blocks: blocks as u32,
-        unused: [0; 3],
-    };
-    let buffers = [filled(p)?, filled(facts)?, filled(q)?, filled(other_facts)?, &list, sums];
-    stream.dispatch(&kernel, &params, &buffers, [blocks as u32, pairs.len() as u32, 1])?;
-    let parts: Vec<f32> = stream.read_values(sums, 0, pairs.len() * blocks)?;
-    let sum = |parts: &[f32]| match parts.iter().any(|part| *part >= 1e30) {
-        true => f32::INFINITY,
-        false => parts.iter().map(|part| f64::from(*part)).sum::<f64>().max(0.0) as f32,
-    };
-    Ok(parts.chunks_exact(blocks).map(sum).collect())
 }
 
 #[cfg(test)]

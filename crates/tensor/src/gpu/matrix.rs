@@ -167,7 +167,7 @@ impl Matrix {
     ) -> Result<()> {
         match self.takes_only_blocks() && x.width() == self.inputs {
             true => scratch.norm(stream, x, add, weight, eps, out),
-            false => elements::norm(stream, x, add, weight, eps, out),
+            false => elements::norm(stream, x, add, (weight, None), eps, out),
         }
     }
 

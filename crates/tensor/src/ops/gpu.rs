@@ -101,9 +101,8 @@ impl RowOps for GpuOps {
         let Norm { weight, eps, joined, .. } = norm;
         x.reshape(rows * width / norm.width, norm.width);
         with_part(stream, x, part, spare, add.is_some(), |stream, x| match (&norm.bias, next) {
-            (Some(bias), _) => elements::layer_norm(stream, x, add, (weight, bias), *eps, out),
             (None, Some(next)) => next.norm_before(stream, x, add, weight, *eps, out, scratch),
-            (None, None) => elements::norm(stream, x, add, weight, *eps, out),
+            (bias, _) => elements::norm(stream, x, add, (weight, bias.as_ref()), *eps, out),
         })?;
         x.reshape(rows, width);
         out.reshape(part.rows / joined, norm.width * joined);
@@ -234,7 +233,7 @@ impl RowOps for GpuOps {
             let from = Columns { buffer: filled(&from)?, first: (range.start * width) as u64, stride: width };
             let to = Columns { buffer: x.reserve(&self.gpu, rows, width)?, first: 0, stride: width };
             copy_columns(&mut stream, from, to, rows, width, false)?;
-            elements::norm(&mut stream, &mut x, None, &weight, eps, &mut out)?;
+            elements::norm(&mut stream, &mut x, None, (&weight, None), eps, &mut out)?;
         }
         given(&stream, &mut work.given, &mut x)?;
         Ok(States::Gpu(given(&stream, &mut work.given, &mut out)?))

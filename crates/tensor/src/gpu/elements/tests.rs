@@ -46,10 +46,7 @@ fn norms_are_those_of_the_textbook_and_alike_for_any_number_of_rows() {
                 };
                 let (mut x, more, mut out) = (part(&x), part(&more), Rows::default());
                 let add = added.then_some(&more);
-                match layer {
-                    true => layer_norm(&mut stream, &mut x, add, (&w, &b), 1e-5, &mut out).unwrap(),
-                    false => norm(&mut stream, &mut x, add, &w, 1e-5, &mut out).unwrap(),
-                }
+                norm(&mut stream, &mut x, add, (&w, layer.then_some(&b)), 1e-5, &mut out).unwrap();
                 stream.submit().unwrap();
                 (read(&gpu, &x), read(&gpu, &out))
             };
@@ -113,20 +110,15 @@ fn activations_are_those_of_the_textbook() {
 }
 
 #[test]
-fn rows_are_added_gathered_and_blended() {
+fn rows_are_added_and_blended() {
     let Some(gpu) = gpu_or_skip() else { return };
     let (width, mut stream) = (300, gpu.stream());
     let (x, y) = (noise(1, 6 * width), noise(2, 6 * width));
     let row = |values: &[f32], r: usize| values[r * width..(r + 1) * width].to_vec();
-    let index: Vec<u32> = vec![3, 0, 5, 5, 1, 2];
-    let indices = gpu.upload(bytemuck::cast_slice(&index)).unwrap();
     let other = Rows::upload(&gpu, &y, width).unwrap();
     let memory = other.buffer().unwrap();
-    let cases: [(Addend<'_>, &dyn Fn(usize) -> usize); 3] = [
-        (Addend::Rows(&other), &|r| r),
-        (Addend::Repeated(memory, 2), &|r| r % 2),
-        (Addend::Indexed(memory, &indices), &|r| index[r] as usize),
-    ];
+    let cases: [(Addend<'_>, &dyn Fn(usize) -> usize); 2] =
+        [(Addend::Rows(&other), &|r| r), (Addend::Repeated(memory, 2), &|r| r % 2)];
     for (addend, from) in cases {
         let mut sums = Rows::upload(&gpu, &x, width).unwrap();
         add(&mut stream, &mut sums, addend).unwrap();
@@ -135,13 +127,6 @@ fn rows_are_added_gathered_and_blended() {
         assert_eq!(read(&gpu, &sums), want.collect::<Vec<f32>>());
     }
     let from = Rows::upload(&gpu, &x, width).unwrap();
-    let mut out = Rows::default();
-    gather(&mut stream, &from, &indices, 6, width + 20, &mut out).unwrap();
-    stream.submit().unwrap();
-    for (r, got) in read(&gpu, &out).chunks(width + 20).enumerate() {
-        assert_eq!(got[..width], row(&x, index[r] as usize));
-        assert_eq!(got[width..], [0.0; 20]);
-    }
     // Two pictures of three states; two tokens.
     let taps = [[(0, 0.5), (1, 0.25), (2, 0.25), (0, 0.0)], [(2, 1.0), (1, -1.0), (0, 2.0), (0, 1.0)]];
     let mut out = Rows::default();
@@ -182,13 +167,12 @@ fn rows_that_do_not_fit_are_refused() {
     let mut x = Rows::upload(&gpu, &[1.0; 12], 6).unwrap();
     let y = Rows::upload(&gpu, &[1.0; 12], 4).unwrap();
     let short = upload(&gpu, &[1.0; 5]);
-    assert!(norm(&mut stream, &mut x, None, &short, 1e-6, &mut Rows::default()).is_err());
+    assert!(norm(&mut stream, &mut x, None, (&short, None), 1e-6, &mut Rows::default()).is_err());
     let weight = upload(&gpu, &[1.0; 6]);
-    assert!(norm(&mut stream, &mut x, Some(&y), &weight, 1e-6, &mut Rows::default()).is_err());
-    assert!(layer_norm(&mut stream, &mut x, None, (&weight, &short), 1e-6, &mut Rows::default()).is_err());
+    assert!(norm(&mut stream, &mut x, Some(&y), (&weight, None), 1e-6, &mut Rows::default()).is_err());
+    assert!(norm(&mut stream, &mut x, None, (&weight, Some(&short)), 1e-6, &mut Rows::default()).is_err());
     assert!(add(&mut stream, &mut x, Addend::Rows(&y)).is_err());
     assert!(add(&mut stream, &mut x, Addend::Repeated(&short, 1)).is_err());
-    assert!(gather(&mut stream, &x, &short, 6, 6, &mut Rows::default()).is_err());
     assert!(activate(&mut stream, Activation::QuickGelu, &mut Rows::default()).is_err());
 }
 

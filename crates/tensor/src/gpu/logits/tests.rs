@@ -25,6 +25,10 @@ fn log_sum(row: &[f32]) -> f64 {
     row.iter().map(|v| (f64::from(*v) - f64::from(max)).exp()).sum::<f64>().ln() + f64::from(max)
 }
 
+fn facts(stream: &mut Stream, x: &Rows, vocab: usize, scratch: &mut Scratch) -> Vec<Facts> {
+    extract(stream, x, vocab, Wanted::default(), scratch).unwrap().facts
+}
+
 #[test]
 fn facts_are_those_of_a_sorted_row() {
     let Some(gpu) = gpu_or_skip() else { return };
@@ -41,7 +45,7 @@ fn facts_are_those_of_a_sorted_row() {
         let count = 3;
         let values = rows(vocab, count, vocab, width, scale);
         let x = Rows::upload(&gpu, &values, width).unwrap();
-        let got = facts(&mut stream, &x, vocab, &mut scratch).unwrap();
+        let got = facts(&mut stream, &x, vocab, &mut scratch);
         for (row, got) in values.chunks(width).zip(&got) {
             let row = &row[..vocab];
             let order = sorted(row);
@@ -56,9 +60,9 @@ fn facts_are_those_of_a_sorted_row() {
         }
         // A row on its own gives the same bits.
         let last = Rows::upload(&gpu, &values[2 * width..], width).unwrap();
-        assert_eq!(facts(&mut stream, &last, vocab, &mut scratch).unwrap()[0], got[2]);
+        assert_eq!(facts(&mut stream, &last, vocab, &mut scratch)[0], got[2]);
     }
-    assert!(facts(&mut stream, &Rows::default(), 4, &mut scratch).unwrap().is_empty());
+    assert!(facts(&mut stream, &Rows::default(), 4, &mut scratch).is_empty());
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn ties_go_to_the_lowest_id() {
         ids.iter().for_each(|id| row[*id] = 1e4);
         let x = Rows::upload(&gpu, &row, row.len()).unwrap();
         let order = sorted(&row);
-        let got = facts(&mut stream, &x, row.len(), &mut scratch).unwrap()[0];
+        let got = facts(&mut stream, &x, row.len(), &mut scratch)[0];
         assert_eq!(got.argmax, order[0]);
         assert_eq!(got.top3, [0, 1, 2].map(|i| row[order[i] as usize]));
         let largest = largest(&mut stream, &x, row.len(), 6, &mut scratch).unwrap();
@@ -118,12 +122,11 @@ fn everything_is_extracted_at_once() {
     let x = Rows::upload(&gpu, &values, 5024).unwrap();
     let at = [[0, 17], [2, 4999], [1, 0], [2, 4999]];
     let alone = Extract {
-        facts: facts(&mut stream, &x, 5000, &mut scratch).unwrap(),
+        facts: facts(&mut stream, &x, 5000, &mut scratch),
         top: largest(&mut stream, &x, 5000, 10, &mut scratch).unwrap(),
-        picked: pick(&mut stream, &x, &at, &mut scratch).unwrap(),
+        picked: at.map(|[row, id]| values[(row * 5024 + id) as usize]).to_vec(),
         values: values.clone(),
     };
-    assert_eq!(alone.picked, at.map(|[row, id]| values[(row * 5024 + id) as usize]));
     let before = stream.traffic().submissions;
     let wanted = Wanted { top: 10, at: &at, all: true };
     assert_eq!(extract(&mut stream, &x, 5000, wanted, &mut scratch).unwrap(), alone);
@@ -132,43 +135,7 @@ fn everything_is_extracted_at_once() {
     let top = vec![Vec::new(); 3];
     assert_eq!(only_facts, Extract { facts: alone.facts, top, ..Extract::default() });
     for outside in [[3, 0], [0, 5024]] {
-        assert!(pick(&mut stream, &x, &[outside], &mut scratch).is_err());
+        let wanted = Wanted { at: &[outside], ..Wanted::default() };
+        assert!(extract(&mut stream, &x, 5000, wanted, &mut scratch).is_err());
     }
-}
-
-#[test]
-fn divergence_is_that_of_the_textbook() {
-    let Some(gpu) = gpu_or_skip() else { return };
-    let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
-    for (vocab, scale) in [(3, 2.0), (5000, 8.0), (151_936, 8.0), (151_936, 1e4)] {
-        let width = vocab + 8;
-        let p = rows(1, 2, vocab, width, scale);
-        let mut q = rows(2, 3, vocab, width, scale);
-        // The third differs little from the first.
-        for i in 0..vocab {
-            q[2 * width + i] = p[i] + 0.01 * q[2 * width + i] / scale;
-        }
-        let ours = Rows::upload(&gpu, &p, width).unwrap();
-        let theirs = Rows::upload(&gpu, &q, width).unwrap();
-        let pairs = [[0, 0], [1, 1], [0, 2], [1, 0]];
-        let got = divergence(&mut stream, (&ours, vocab), (&theirs, vocab), &pairs, &mut scratch).unwrap();
-        for ([a, b], got) in pairs.into_iter().zip(&got) {
-            let row = |values: &[f32], r: u32| values[r as usize * width..][..vocab].to_vec();
-            let (p, q) = (row(&p, a), row(&q, b));
-            let (p_sum, q_sum) = (log_sum(&p), log_sum(&q));
-            let terms = p.iter().zip(&q).map(|(p, q)| (f64::from(*p) - p_sum, f64::from(*q) - q_sum));
-            let want: f64 = terms.filter(|(p, _)| *p > -40.0).map(|(p, q)| p.exp() * (p - q)).sum();
-            assert!(
-                (f64::from(*got) - want).abs() < 1e-5 * want.max(1.0),
-                "{vocab} {scale}: {got} for {want}"
-            );
-        }
-        let same = divergence(&mut stream, (&ours, vocab), (&ours, vocab), &[[1, 1]], &mut scratch).unwrap();
-        assert_eq!(same, [0.0]);
-        // A narrower table rules out the ids beyond its end.
-        let narrow = divergence(&mut stream, (&ours, vocab), (&theirs, 2), &[[0, 0]], &mut scratch).unwrap();
-        assert!(narrow[0].is_infinite() || scale > 1e3, "{narrow:?}");
-    }
-    let x = Rows::upload(&gpu, &[0.0; 8], 4).unwrap();
-    assert!(divergence(&mut stream, (&x, 4), (&x, 4), &[[0, 2]], &mut scratch).is_err());
 }

@@ -362,7 +362,9 @@ fn norms_before_a_product_equal_norms_and_products() {
                     true => matrix
                         .norm_before(&mut stream, &mut x, add, &weight, 1e-6, &mut normed, &mut scratch)
                         .unwrap(),
-                    false => elements::norm(&mut stream, &mut x, add, &weight, 1e-6, &mut normed).unwrap(),
+                    false => {
+                        elements::norm(&mut stream, &mut x, add, (&weight, None), 1e-6, &mut normed).unwrap()
+                    }
                 }
                 assert_eq!(normed.in_blocks().is_some(), fused && weights.format.takes_blocks());
                 matrix.forward(&mut stream, &normed, 19, &mut y, &mut scratch).unwrap();

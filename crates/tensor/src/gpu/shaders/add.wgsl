@@ -1,5 +1,4 @@
-// x[r] += y[r], y[r % period] with PERIOD, or y[index[r]] with INDEXED; rows of `width` values.
-override MODE: u32;
+// x[r] += y[r % period]; rows of `width` values.
 
 struct Params {
     width: u32,
@@ -10,7 +9,6 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read_write> x: array<f32>;
 @group(0) @binding(2) var<storage, read> y: array<f32>;
-@group(0) @binding(3) var<storage, read> index: array<u32>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
@@ -19,11 +17,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (row >= params.rows || i >= params.width) {
         return;
     }
-    var source = row;
-    if (MODE == 1u) {
-        source = row % params.period;
-    } else if (MODE == 2u) {
-        source = index[row];
-    }
-    x[row * params.width + i] += y[source * params.width + i];
+    x[row * params.width + i] += y[row % params.period * params.width + i];
 }
