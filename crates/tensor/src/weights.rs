@@ -167,7 +167,7 @@ pub(crate) mod tests {
         }
 
         fn native(&self, name: &str, shape: [usize; 2]) -> Result<(Values, u64), CheckpointError> {
-            if let Some(values) = self.converted(name, shape).and_then(Values::of_weight) {
+            if let Some(values) = self.converted(name, shape).and_then(Weight::stored) {
                 return Ok((values, 0));
             }
             let values = random_values(name, &shape);

@@ -7,8 +7,8 @@ use crate::{Result, experts::Experts};
 use super::{
     forms::QuantizedRows,
     linear::{Linear, MatrixProduct, run},
-    rows::{CpuRows, each_row},
-    thread_pool::DisjointSliceMut,
+    rows::CpuRows,
+    thread_pool::{DisjointSliceMut, each_row},
 };
 
 /// Buffers that layers use again. The rows of all experts are below each other.

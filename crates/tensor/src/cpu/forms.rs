@@ -4,8 +4,7 @@ use std::ops::BitOr;
 
 use super::{
     kernels::{self, BlockRows, DisjointBlocksMut, DisjointRowsK, Rows8, RowsK, WIDE},
-    rows::each_row,
-    thread_pool::ThreadPool,
+    thread_pool::{ThreadPool, each_row},
 };
 
 /// The quantized forms of its input rows that a matrix needs besides f32.

@@ -60,6 +60,11 @@ impl Weight {
         }
     }
 
+    /// The values; `None` if they are arranged for products.
+    pub(crate) fn stored(self) -> Option<Values> {
+        if let Self::Stored(values) = self { Some(values) } else { None }
+    }
+
     /// The weights of a kept matrix, mapped; `None` if its format is not one of this processor, or its arrays are not in the file
     /// or have another size.
     pub fn mapped(kept: &KeptMatrix) -> Option<Self> {

@@ -7,20 +7,8 @@ use crate::Result;
 use super::{
     forms::{Forms, QuantizedRows},
     linear::Linear,
-    thread_pool::{DisjointSliceMut, ThreadPool},
+    thread_pool::{DisjointSliceMut, each_row},
 };
-
-/// Values of all rows below which one thread is faster than several.
-const SINGLE_THREADED: usize = 1536;
-
-/// Call `work` for every row, on all threads if there are many values.
-pub(crate) fn each_row(rows: usize, width: usize, work: &(dyn Fn(usize) + Sync)) {
-    if rows * width < SINGLE_THREADED {
-        (0..rows).for_each(work)
-    } else {
-        ThreadPool::global().run(rows, work)
-    }
-}
 
 /// Rows of values, with the same rows in the forms that quantized matrices need.
 #[derive(Default)]

@@ -2,10 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{
-    kernels::{Blocks, HalfKind},
-    linear::Weight,
-};
+use super::kernels::{Blocks, HalfKind};
 use crate::{
     CheckpointError, TensorType, Weights,
     store::{FileMap, SharedValues},
@@ -116,11 +113,6 @@ impl Values {
             Self::Half(_, bits) => bits.is_mapped(),
             Self::Blocks(blocks) => blocks.is_mapped(),
         }
-    }
-
-    /// The values of weights; `None` if they are arranged for products.
-    pub(crate) fn of_weight(weight: Weight) -> Option<Self> {
-        if let Weight::Stored(values) = weight { Some(values) } else { None }
     }
 }
 

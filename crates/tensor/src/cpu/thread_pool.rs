@@ -27,6 +27,8 @@ const MOST_JOBS: usize = 8;
 const MAX_SPINS: u32 = 40_000;
 /// Spins before a waiting thread lets another program's thread run: tens of microseconds.
 const SPINS_PER_YIELD: u32 = 1_000;
+/// Values of all rows below which one thread is faster than several.
+const SINGLE_THREADED: usize = 1536;
 
 type UnitOfWork = *const (dyn Fn(usize) + Sync);
 
@@ -271,6 +273,15 @@ impl ThreadPool {
         let room = self.shared.room(jobs).saturating_sub(jobs.all_workers());
         let asleep = |(i, _): &&(usize, Thread)| self.shared.asleep[*i].load(Ordering::SeqCst);
         self.threads.iter().filter(asleep).take(room).for_each(|(_, thread)| thread.unpark());
+    }
+}
+
+/// Call `work` for every row, on all threads if there are many values.
+pub(crate) fn each_row(rows: usize, width: usize, work: &(dyn Fn(usize) + Sync)) {
+    if rows * width < SINGLE_THREADED {
+        (0..rows).for_each(work)
+    } else {
+        ThreadPool::global().run(rows, work)
     }
 }
 

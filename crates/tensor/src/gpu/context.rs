@@ -1,7 +1,7 @@
 //! An opened GPU: its device, its limits, and the kernels compiled for it.
 
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -10,6 +10,7 @@ use super::{
     adapter::{self, Adapter, AdapterKind},
     imported::Importer,
     kernel::Kernels,
+    lock,
     products::choice::Limits,
     upload::Uploads,
 };
@@ -52,11 +53,6 @@ impl GpuState {
         lock(&self.why).get_or_insert(error);
         self.broken.store(true, Ordering::Release);
     }
-}
-
-/// A lock whose holder panicked still guards sound data: every change is a single insertion.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// True if kernels are to run in their plain forms: `SPECREEL_GPU=plain`.

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Mutex};
 
-use super::{Gpu, Result, Stream, cache::Cache, context::lock, states::SharedStream};
+use super::{Gpu, Result, Stream, cache::Cache, lock, states::SharedStream};
 use crate::{KvType, attention::AttentionShape, cache::DeviceCache};
 
 /// Keys and values of one sequence.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{Gpu, GpuError, Result, context::lock};
+use super::{Gpu, GpuError, Result, lock};
 
 /// What a kernel does with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -163,7 +163,7 @@ pub fn product(
         all.push(make()?);
     }
     let (mut stream, mut scratch) = (gpu.stream(), Scratch::default());
-    let x = Rows::upload(gpu, &super::testing::noise(1, rows * inputs), inputs)?;
+    let x = Rows::upload(gpu, &super::noise::noise(1, rows * inputs), inputs)?;
     let mut y = Rows::default();
     let times = timed(&mut stream, |stream| {
         all.iter().try_for_each(|matrix| matrix.forward(stream, &x, rows, &mut y, &mut scratch))
@@ -196,7 +196,7 @@ pub fn attention(
     }
     attention.begin(&mut stream, Visible::new(&Mask::Causal, slots - rows.min(slots), rows))?;
     let width = (heads + 2 * kv_heads) * head_dim;
-    let qkv = Rows::upload(gpu, &super::testing::noise(2, rows * width), width)?;
+    let qkv = Rows::upload(gpu, &super::noise::noise(2, rows * width), width)?;
     let mut out = Rows::default();
     let times = timed(&mut stream, |stream| {
         (0..layers).try_for_each(|layer| attention.attend(stream, &qkv, &cache, layer, &mut out, None))

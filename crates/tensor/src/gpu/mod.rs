@@ -2,6 +2,8 @@
 //!
 //! [`Gpu`] is an opened device with its compiled kernels, [`Buffer`] its memory, [`Stream`] the commands of one sequence.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub mod adapter;
 pub mod attention;
 pub(crate) mod buffer;
@@ -16,6 +18,7 @@ mod kernel;
 pub mod logits;
 pub(crate) mod matrix;
 pub mod measure;
+mod noise;
 mod open;
 pub(crate) mod products;
 pub(crate) mod recurrent;
@@ -40,3 +43,8 @@ pub use self::{
     stream::{ALIGNMENT, Stream},
     table::Table,
 };
+
+/// A lock whose holder panicked still guards sound data: every change is a single insertion.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -8,7 +8,7 @@ use std::{
 use super::{
     Buffer, Gpu, Result, Stream,
     columns::{Columns, copy_columns},
-    context::lock,
+    lock,
 };
 
 /// The stream of a sequence, which the rows that it computes share: reading them submits its commands.

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use super::{Buffer, Gpu, GpuError, Result, context::lock};
+use super::{Buffer, Gpu, GpuError, Result, lock};
 use crate::{error::gpu::one_line, store::FileMap};
 
 /// Bytes of small writes that may wait in host memory before they are moved to the device.

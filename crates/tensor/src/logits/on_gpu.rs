@@ -7,8 +7,7 @@ use std::{
 
 use super::{LogitNeeds, LogitRow, RowFacts, RowSummary};
 use crate::gpu::{
-    Result, Rows,
-    context::lock,
+    Result, Rows, lock,
     logits::{self, Extract, Facts, MOST, Scratch, Wanted},
     states::{GpuRows, SharedStream},
 };

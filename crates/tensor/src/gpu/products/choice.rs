@@ -11,7 +11,7 @@ use std::{
 use super::{FEW, Way};
 use crate::{
     TensorType,
-    gpu::{Gpu, Matrix, Result, Rows, Scratch, context::lock, testing::noise},
+    gpu::{Gpu, Matrix, Result, Rows, Scratch, lock, noise::noise},
 };
 
 /// Numbers of rows that are tried, ascending.

@@ -69,7 +69,7 @@ pub fn table(name: &str, shape: [usize; 2], checkpoint: &dyn Weights) -> Result<
     const KEY: &str = "table";
     checkpoint.verify(name, &shape)?;
     let kept = checkpoint.kept(KEY, shape).and_then(|kept| Weight::mapped(&kept));
-    if let Some(values) = kept.and_then(Values::of_weight) {
+    if let Some(values) = kept.and_then(Weight::stored) {
         return Ok(values);
     }
     let (values, hash) = checkpoint.native(name, shape)?;

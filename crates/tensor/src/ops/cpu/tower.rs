@@ -6,8 +6,8 @@ use crate::{
     cpu::{
         kernels::{self, activations},
         linear::Linear,
-        rows::{CpuRows, each_row},
-        thread_pool::DisjointSliceMut,
+        rows::CpuRows,
+        thread_pool::{DisjointSliceMut, each_row},
         tower_attention,
     },
     fused::FusedMatrix,
