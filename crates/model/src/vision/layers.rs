@@ -149,16 +149,17 @@ impl<D: TowerOps> TowerLayer<D> {
         [&self.qkv, &self.output, first, second].map(HeldWeights::bytes).iter().sum()
     }
 
-    /// Run the states of `grids` temporal grids, `rows` rows of `hidden` values, through the layer.
+    /// Run the states of `grids` temporal grids, `rows` rows, through the layer.
     pub fn forward(
         &self,
         ops: &D,
         layout: &D::Layout,
         grids: usize,
-        (rows, hidden): (usize, usize),
+        rows: usize,
         buffers: &mut TowerBuffers<D>,
     ) -> Result<()> {
         let TowerBuffers { work, x, qkv, attended, input, hidden: middle, gated, sums, merged, .. } = buffers;
+        let hidden = self.norm1.width;
         let parts = || RowPart::each(rows, ops.rows_at_once(hidden));
         for part in parts() {
             let residual = Residual { x, part, add: None };

@@ -114,7 +114,7 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
             }
             let (mut rows, mut layout) = (rows, &layout);
             for (index, layer) in self.layers.iter().enumerate() {
-                layer.forward(ops, layout, grids, (rows, hidden), &mut buffers)?;
+                layer.forward(ops, layout, grids, rows, &mut buffers)?;
                 if layer.joined() > 1 {
                     (rows, layout) = (rows / layer.joined(), merged.as_ref().unwrap_or(layout));
                 }
