@@ -1,6 +1,5 @@
 //! The studio's state. Changed only by [`super::update::update`], read only by the views.
 
-pub(crate) mod attention;
 pub(crate) mod batch;
 pub(crate) mod compare;
 pub(crate) mod edit;
@@ -10,6 +9,7 @@ pub(crate) mod library;
 pub(crate) mod line;
 pub(crate) mod methods;
 pub(crate) mod models;
+pub(crate) mod notify;
 pub(crate) mod order;
 mod overlay;
 pub(crate) mod player;
@@ -34,7 +34,6 @@ use super::{
     Action, ImageProtocol, KeyContext, Keymap, Mouse, StudioConfig, StudioError, Theme, question::Answers,
     text,
 };
-use attention::Attention;
 use batch::Batches;
 use compare::Comparison;
 use frame_strips::FrameStrips;
@@ -43,6 +42,7 @@ use library::Library;
 use line::Caret;
 use methods::Methods;
 use models::Models;
+use notify::NotifyState;
 pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::PromptEditor;
@@ -146,7 +146,7 @@ pub(crate) struct Model {
     pub images: ImageProtocol,
     pub config: StudioConfig,
     pub tick: usize,
-    pub attention: Attention,
+    pub notify: NotifyState,
 }
 
 impl Model {
@@ -212,7 +212,7 @@ impl Model {
             images: config.images(&Answers::default(), false),
             config: config.clone(),
             tick: 0,
-            attention: Attention::default(),
+            notify: NotifyState::default(),
         })
     }
 

@@ -3,7 +3,6 @@
 //! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
 
 mod actions;
-mod attention;
 mod back;
 mod batch;
 mod compare;
@@ -14,6 +13,7 @@ pub(crate) mod export;
 mod inspect;
 mod models;
 mod mouse;
+mod notify;
 mod preview;
 mod runs;
 mod search;
@@ -69,7 +69,7 @@ pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
     }
     preview::follow(model);
     effects.extend(preview::ask(model));
-    effects.extend(attention::follow(model));
+    effects.extend(notify::follow(model));
     effects
 }
 
@@ -77,7 +77,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
     match msg {
         Msg::Key(key) => return on_key(model, key),
         Msg::Mouse(mouse) => return mouse::on_mouse(model, mouse),
-        Msg::Focus(is_focused) => attention::focused(model, is_focused),
+        Msg::Focus(is_focused) => notify::focused(model, is_focused),
         Msg::Paste(pasted) => return on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
             let shows_caption = |model: &Model| view::caption::lay(model).is_some();

@@ -37,6 +37,6 @@ pub(crate) fn outside(model: &Model) -> Outside {
         Some((name, _)) => named(&name, "done"),
         None => "specreel".to_owned(),
     };
-    let progress = if model.attention.missed_failure { Progress::Failed } else { progress };
+    let progress = if model.notify.missed_failure { Progress::Failed } else { progress };
     Outside { title, progress }
 }

@@ -1,29 +1,29 @@
 //! Notifies the user of the end of a batch or a long run while the terminal is not focused.
 
 use super::*;
-use crate::tui::model::{TICK, attention::Work};
+use crate::tui::model::{TICK, notify::Work};
 use specreel_record::{RunState, StopReason};
 
 /// Ticks after which work is long: ten seconds.
 const LONG: usize = (10_000 / TICK.as_millis()) as usize;
 
 pub(super) fn focused(model: &mut Model, is_focused: bool) {
-    model.attention.is_away = !is_focused;
-    model.attention.missed_failure &= !is_focused;
+    model.notify.is_away = !is_focused;
+    model.notify.missed_failure &= !is_focused;
 }
 
 /// After each message: note when work begins, and notify when all of it is over.
 pub(super) fn follow(model: &mut Model) -> Option<Effect> {
     let is_batch = model.batches.active().is_some();
     if model.is_running() {
-        let work = model.attention.work.get_or_insert(Work { since: model.tick, is_batch });
+        let work = model.notify.work.get_or_insert(Work { since: model.tick, is_batch });
         work.is_batch |= is_batch;
         return None;
     }
-    let work = model.attention.work.take()?;
+    let work = model.notify.work.take()?;
     let is_long = work.is_batch || model.tick.saturating_sub(work.since) >= LONG;
-    let (words, failed) = outcome(model, work.is_batch).filter(|_| model.attention.is_away && is_long)?;
-    model.attention.missed_failure = failed;
+    let (words, failed) = outcome(model, work.is_batch).filter(|_| model.notify.is_away && is_long)?;
+    model.notify.missed_failure = failed;
     Some(Effect::Notify(words))
 }
 

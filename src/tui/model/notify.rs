@@ -9,7 +9,7 @@ pub(crate) struct Work {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Attention {
+pub(crate) struct NotifyState {
     /// The terminal has reported that it lost the focus; some never report it.
     pub is_away: bool,
     pub work: Option<Work>,
