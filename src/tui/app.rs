@@ -2,28 +2,47 @@
 
 mod perform;
 
-use std::{io::IsTerminal, sync::atomic::AtomicBool};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
 
 use crossterm::event::Event as TerminalEvent;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
-use super::*;
-use super::{
-    batch_worker::BatchWorker,
-    frame_loader::FrameLoader,
-    frames::Frames,
-    keeper::Keeper,
-    model::TICK,
-    painter::{Painted, Painter},
-    question::Late,
-    recorder::{PATIENCE, Recorder},
-    signals::{Signal, Signals},
-    terminal::{Features, Screen},
-    terminal_events::TerminalEvents,
-    window::Window,
-    worker::Workers,
+use crate::{
+    color_depth::ColorDepth,
+    tui::{
+        batch_worker::BatchWorker,
+        config::{Cut, Listen, Probe, StudioConfig},
+        effect::{BatchNews, Effect, Msg},
+        error::StudioError,
+        files,
+        frame_loader::FrameLoader,
+        frames::Frames,
+        images::{self, ImageProtocol},
+        keeper::Keeper,
+        key::Key,
+        model::TICK,
+        model_store::ModelStore,
+        mouse::Mouse,
+        painter::{Painted, Painter},
+        question::{self, Late},
+        recorder::{PATIENCE, Recorder},
+        signals::{Signal, Signals},
+        studio::Studio,
+        terminal::{Features, Screen},
+        terminal_events::TerminalEvents,
+        theme::Theme,
+        turns,
+        window::Window,
+        worker::Workers,
+    },
 };
 use specreel_client::{Client, Remote, UNSEEN};
+use specreel_record::Event;
 
 const PLAY: Duration = Duration::from_millis(34);
 /// A played run moves on by at most this between two frames, however late the second one is: nobody saw what happened meanwhile.

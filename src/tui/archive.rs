@@ -2,13 +2,17 @@
 //! off the studio's thread.
 
 use std::{
-    io::{BufRead, BufReader, Read, Seek, SeekFrom},
-    time::SystemTime,
+    fs::{File, OpenOptions},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
-use super::model::methods::label;
-use super::*;
-use specreel_record::{Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent};
+use crate::tui::{knobs::label, text};
+use specreel_record::{
+    Event, EventKind, Failure, Pieces, RunLog, RunState, Session, Started, Stats, session::RecordedEvent,
+};
+use specreel_speculate::Method;
 
 /// At most this many sessions are listed, the newest ones.
 const MAX_LISTED: usize = 1000;

@@ -2,7 +2,7 @@
 //!
 //! Applied to the finished frame, so that no pane needs to know.
 
-use super::*;
+use ratatui::buffer::Buffer;
 
 /// Replace all other characters by ASCII. Widths stay: a wide character becomes `?` and a space.
 pub(crate) fn reduce(buffer: &mut Buffer) {

@@ -3,35 +3,30 @@
 //! The studio passes on the engine's events, and hears through a channel with a place for all that the batch will say, so that
 //! neither waits for the other.
 
-use std::thread::JoinHandle;
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    thread::JoinHandle,
+};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::worker::LOST;
-use super::*;
-use specreel_batch::{Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Summary};
+use crate::tui::{
+    effect::{BatchJob, BatchNews, Msg},
+    worker::LOST,
+};
+use specreel_batch::{
+    Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary,
+};
 use specreel_client::{Client, Interrupt, Remote};
+use specreel_record::Event;
 
 /// Events that may wait while a caption is written.
 const WAITING: usize = 1 << 16;
 
 /// A longer file is no caption.
 const MAX_CAPTION_BYTES: u64 = 1 << 16;
-
-#[derive(Clone, Debug)]
-pub enum BatchNews {
-    Clip {
-        video: PathBuf,
-        /// The run of its caption; 0 if there was none.
-        run: u64,
-        outcome: Outcome,
-        /// The caption that it had before, if it was skipped for that.
-        existing: Option<String>,
-        progress: Box<Progress>,
-    },
-    /// The batch is over, or cannot continue for this reason.
-    Ended(Result<Box<Summary>, String>),
-}
 
 pub(crate) struct BatchWorker {
     /// `None` once it fell behind: its run ends as if the engine had stopped.

@@ -1,17 +1,13 @@
 //! Completion of typed paths: directories and one kind of files. May block and runs off the studio's thread.
 
-use super::*;
-use super::{
-    files::{expand, plain},
-    model::library::is_video,
-};
+use std::path::{Path, PathBuf};
 
-/// The files that are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    Videos,
-    Transcripts,
-}
+use crate::tui::{
+    effect::{Completion, Wanted},
+    files::{expand, plain},
+    text,
+};
+use specreel_video::folder::is_video;
 
 impl Wanted {
     fn has(self, file: &Path) -> bool {
@@ -28,13 +24,6 @@ impl Wanted {
             Self::Transcripts => "transcript",
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    pub typed: String,
-    pub line: String,
-    pub found: Vec<String>,
 }
 
 /// The directories and files of this kind whose paths start with the typed text.

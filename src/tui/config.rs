@@ -1,18 +1,30 @@
 //! The studio's configuration.
 
-use std::ops::ControlFlow;
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use super::question::Answers;
-use super::*;
-use specreel_batch::Existing;
-
-pub use specreel_client::PromptPreset;
+use crate::{
+    color_depth::ColorDepth,
+    tui::{
+        frame_request::FrameRequest,
+        images::{self, ImageProtocol},
+        model_store::{ModelPair, ModelStore},
+        question::Answers,
+        window::Notify,
+    },
+};
+use specreel_batch::{Existing, Sidecar};
 use specreel_client::Transcript;
-pub use specreel_demo::Clip;
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span};
 use specreel_speculate::Method;
 use specreel_video::{Division, Frame, Rule, cuts};
+
+pub use specreel_client::PromptPreset;
+pub use specreel_demo::Clip;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClipFacts {

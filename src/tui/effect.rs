@@ -1,16 +1,21 @@
 //! Messages into the studio and effects out of it: both are data, so that tests can play either side.
 
-use super::*;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::SystemTime};
+
 use super::{
     archive::SessionEntry,
-    complete::{Completion, Wanted},
-    model::{frame_strips::FrameRequest, library::VideoFile},
+    config::ClipFacts,
+    frame_request::FrameRequest,
+    key::Key,
+    model_store::{ModelList, ModelPair, OpenedPair, Pulling},
+    mouse::Mouse,
 };
-use specreel_batch::rows::Caption;
+use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_client::Transcript;
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
-use specreel_record::{Session, Span};
+use specreel_record::{Cues, Event, Failure, Session, Span};
+use specreel_speculate::Method;
 use specreel_video::{Division, Frame};
 
 #[derive(Clone, Debug)]
@@ -68,6 +73,46 @@ pub enum Msg {
     Advance(f64),
 }
 
+#[derive(Clone, Debug, PartialEq)]
+pub struct VideoFile {
+    pub path: PathBuf,
+    pub bytes: Option<u64>,
+    pub modified: Option<SystemTime>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchJob {
+    pub clips: Vec<batch::Clip>,
+    pub options: batch::Options,
+    /// What is said in clips, as far as it is known.
+    pub said: BTreeMap<PathBuf, Arc<Transcript>>,
+    /// The request of each caption; its number is the first run's.
+    pub request: RunRequest,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaptionEdit {
+    pub clip: batch::Clip,
+    pub sidecar: Sidecar,
+    pub cues: Cues,
+    pub caption: Caption,
+}
+
+#[derive(Clone, Debug)]
+pub enum BatchNews {
+    Clip {
+        video: PathBuf,
+        /// The run of its caption; 0 if there was none.
+        run: u64,
+        outcome: Outcome,
+        /// The caption that it had before, if it was skipped for that.
+        existing: Option<String>,
+        progress: Box<Progress>,
+    },
+    /// The batch is over, or cannot continue for this reason.
+    Ended(Result<Box<Summary>, String>),
+}
+
 #[derive(Clone, Debug)]
 pub enum SpeechNews {
     /// The share that a speech model has heard.
@@ -75,6 +120,20 @@ pub enum SpeechNews {
     Heard(Result<Arc<Transcript>, String>),
     /// Another request took its place.
     Cancelled,
+}
+
+/// Which files a typed path means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Videos,
+    Transcripts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub typed: String,
+    pub line: String,
+    pub found: Vec<String>,
 }
 
 /// Progress and end of a download.

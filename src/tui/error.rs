@@ -1,9 +1,8 @@
 //! Errors of the studio.
 
-use std::ops::Range;
+use std::{ops::Range, path::PathBuf};
 
-use super::*;
-use specreel_record::FailureClass;
+use specreel_record::{Failure, FailureClass};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StudioError {

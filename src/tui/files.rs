@@ -1,31 +1,26 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
-use std::{os::unix::process::CommandExt, process::Stdio};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
-use super::*;
-use super::{model::library::VideoFile, scan::scan};
-use specreel_batch::{Clip, Options, Outputs, outputs::Need, rows::Caption};
+use crate::tui::{
+    effect::{SidecarsWritten, VideoFile},
+    text,
+};
+use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
+use specreel_record::Failure;
+use specreel_speculate::Method;
 
 /// Size and time of a file; `None` if the file does not exist.
 pub(crate) fn found(path: &Path) -> Option<VideoFile> {
     let facts = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     Some(VideoFile { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
-}
-
-/// Open a typed or pasted path: a video, or a directory of videos.
-pub(crate) fn open(typed: &str) -> Msg {
-    let path = expand(typed, std::env::var_os("HOME").map(PathBuf::from));
-    let shown = text::clean_line(&path.to_string_lossy());
-    let path = std::path::absolute(&path).unwrap_or(path);
-    match std::fs::metadata(&path) {
-        Ok(facts) if facts.is_dir() => scan(path),
-        Ok(_) => match found(&path) {
-            Some(file) => Msg::Opened(Ok(file)),
-            None => Msg::Opened(Err(format!("{shown} is neither a file nor a directory"))),
-        },
-        Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {}", plain(&error)))),
-    }
 }
 
 /// The system's error without its number.

@@ -2,10 +2,15 @@
 
 use std::{
     ops::ControlFlow,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use super::*;
+use tokio::sync::mpsc;
+
+use crate::tui::{config::FrameReader, effect::Msg, frame_request::FrameRequest};
 
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,

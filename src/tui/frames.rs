@@ -1,6 +1,6 @@
 //! When to draw: at once after input, at most 30 times per second while text streams, never without a change.
 
-use super::*;
+use std::time::{Duration, Instant};
 
 /// Minimum time between two frames that no input requested.
 const GAP: Duration = Duration::from_millis(33);

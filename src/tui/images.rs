@@ -2,8 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::question::Answers;
-use super::*;
+use crate::{color_depth::ColorDepth, tui::question::Answers};
 
 pub use specreel_client::ImageProtocol;
 

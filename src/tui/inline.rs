@@ -1,14 +1,14 @@
 //! Pictures within a terminal's text: redrawn in place, and left there at the end.
 
+use std::io::{self, Write};
+
 use crossterm::{
     cursor::{MoveToColumn, MoveUp},
     queue,
     style::{Attribute, PrintStyledContent, SetAttribute, StyledContent},
     terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
 };
-use ratatui::backend::IntoCrossterm;
-
-use super::*;
+use ratatui::{backend::IntoCrossterm, buffer::Buffer};
 
 #[derive(Debug)]
 pub struct Inline<W: Write> {

@@ -1,10 +1,14 @@
 //! Reads and saves prompts, and deletes the oldest saved runs, off the interface's thread.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::{
+    path::{Path, PathBuf},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    time::Duration,
+};
 
 use tokio::sync::mpsc::Sender;
 
-use super::*;
+use crate::tui::{archive, effect::Msg, past};
 
 /// Prompts that may wait for the disk.
 const WAITING: usize = 64;
@@ -87,6 +91,8 @@ fn save(file: &Path, inbox: &Receiver<String>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[tokio::test]

@@ -3,10 +3,12 @@
 //! A key is looked up in the context where it is pressed, and then in `everywhere`. While text is edited, keys that type a
 //! character are text and not looked up in `everywhere`.
 
+use std::path::Path;
+
 use serde_json::json;
 use toml::de::{DeTable, DeValue};
 
-use super::*;
+use crate::tui::{action::Action, error::StudioError, key::Key};
 
 /// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");

@@ -12,28 +12,35 @@ mod app;
 mod archive;
 mod ascii;
 mod batch_worker;
+mod clock;
 mod complete;
 mod config;
 mod effect;
 mod error;
 mod files;
 mod frame_loader;
+mod frame_request;
 mod frames;
 mod images;
 mod inline;
 mod keeper;
 mod key;
 mod keymap;
+mod knobs;
+mod line;
 mod model;
 mod model_store;
 mod mouse;
 mod painter;
+mod pane;
 mod past;
+mod picker;
 pub mod picture;
 mod question;
 mod recent;
 mod recorder;
 mod scan;
+mod screens;
 mod signals;
 mod start;
 mod studio;
@@ -48,6 +55,7 @@ mod training;
 mod turns;
 mod update;
 mod view;
+mod widgets;
 mod window;
 mod worker;
 
@@ -55,20 +63,17 @@ pub use crate::color_depth::ColorDepth;
 pub use action::Action;
 pub use app::run;
 pub use archive::SessionEntry;
-pub use batch_worker::BatchNews;
-pub use complete::{Completion, Wanted};
 pub use config::{Clip, ClipFacts, Cut, FrameReader, Listen, Probe, PromptPreset, StudioConfig};
-pub use effect::{Effect, Msg, PullNews, SidecarsWritten, SpeechNews};
+pub use effect::{
+    BatchJob, BatchNews, CaptionEdit, Completion, Effect, Msg, PullNews, SidecarsWritten, SpeechNews,
+    VideoFile, Wanted,
+};
 pub use error::StudioError;
+pub use frame_request::FrameRequest;
 pub use images::ImageProtocol;
 pub use inline::Inline;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};
-pub use model::{
-    batch::{BatchJob, CaptionEdit},
-    frame_strips::FrameRequest,
-    library::VideoFile,
-};
 pub use model_store::{
     DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
     StoredModel,
@@ -79,20 +84,3 @@ pub use studio::Studio;
 pub use theme::Theme;
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
 pub use window::Notify;
-
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
-
-use ratatui::{Terminal, buffer::Buffer, layout::Rect};
-
-use tokio::sync::mpsc;
-
-use specreel_batch::Sidecar;
-use specreel_record::{Event, EventKind, Failure};
-use specreel_speculate::Method;

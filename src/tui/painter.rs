@@ -3,17 +3,27 @@
 //! Scaling and encoding run off the studio's thread, one picture at a time, the newest first. Until a picture is ready, the
 //! previous one stays. The last few are kept, and kitty's image numbers are reused, so that the terminal keeps no more.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use image::{DynamicImage, RgbImage};
-use ratatui::{layout::Size, widgets::Widget};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Rect, Size},
+    widgets::Widget,
+};
 use ratatui_image::{
     FilterType, FontSize, Image, Resize,
     protocol::{Protocol, iterm2::Iterm2, kitty::Kitty, sixel::Sixel},
 };
 
-use super::view::Slot;
-use super::*;
+use crate::tui::{
+    images::{self, ImageProtocol},
+    widgets::Slot,
+};
 use specreel_video::Frame;
 
 /// How many pictures are kept.

@@ -3,8 +3,13 @@
 //! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
 //! twice the number of prompts that are kept, or a size, the file is rewritten as a whole.
 
-use super::model::prompt::MAX_HISTORY;
-use super::*;
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::Path,
+};
+
+use crate::tui::{files, model::prompt::MAX_HISTORY};
 use specreel_client::private;
 
 /// Bytes at the end of a file that are read: more than the prompts that are kept usually have.

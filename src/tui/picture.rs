@@ -5,12 +5,12 @@ mod animation;
 use std::fmt::Write;
 
 use ratatui::{
-    buffer::Cell,
+    buffer::{Buffer, Cell},
+    layout::Rect,
     style::{Color, Modifier},
 };
 
-use super::text::width;
-use super::*;
+use crate::tui::text::width;
 
 pub use animation::animated;
 

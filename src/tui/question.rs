@@ -6,11 +6,18 @@
 //!
 //! Inside tmux those answers are tmux's own. The outer terminal is queried through it (passthrough).
 
-use std::{io::Read, os::fd::AsRawFd};
+use std::{
+    io::{Read, Write},
+    os::fd::AsRawFd,
+    time::{Duration, Instant},
+};
 
 use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
 
-use super::*;
+use crate::tui::{
+    images,
+    key::{Key, KeyCode},
+};
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";

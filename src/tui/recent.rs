@@ -3,10 +3,14 @@
 //! The list is replaced as a whole, so that a killed program cannot truncate it. Files that no longer exist are skipped when it
 //! is read.
 
-use std::io::ErrorKind;
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
-use super::model::library::{VideoFile, is_video};
-use super::*;
+use crate::tui::{effect::VideoFile, files};
+use specreel_video::folder::is_video;
 
 const MOST: usize = 20;
 const MAX_BYTES: u64 = 1 << 20;

@@ -6,15 +6,18 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
-use super::*;
+use crate::tui::{archive, effect::Msg};
 use specreel_client::private;
-use specreel_record::{Started, StopReason, session::RecordedEvent};
+use specreel_record::{Event, EventKind, Started, StopReason, session::RecordedEvent};
 
 /// Events that may wait for the disk.
 const WAITING: usize = 4096;

@@ -3,11 +3,15 @@
 //! Hidden files are skipped, and files that `.gitignore` and `.ignore` files inside the directory exclude. Symbolic links are
 //! followed, except for cycles.
 
+use std::path::{Path, PathBuf};
+
 use ignore::DirEntry;
 
-use super::model::library::{VideoFile, is_video};
-use super::*;
-use specreel_video::folder;
+use crate::tui::{
+    effect::{Msg, VideoFile},
+    files, text,
+};
+use specreel_video::folder::{self, is_video};
 
 /// Directories deeper than this are not scanned.
 const MAX_DEPTH: usize = 8;
@@ -19,6 +23,21 @@ struct Walked {
     found: Vec<VideoFile>,
     unreadable: usize,
     cut: bool,
+}
+
+/// Open a typed or pasted path: a video, or a directory of videos.
+pub(crate) fn open(typed: &str) -> Msg {
+    let path = files::expand(typed, std::env::var_os("HOME").map(PathBuf::from));
+    let shown = text::clean_line(&path.to_string_lossy());
+    let path = std::path::absolute(&path).unwrap_or(path);
+    match std::fs::metadata(&path) {
+        Ok(facts) if facts.is_dir() => scan(path),
+        Ok(_) => match files::found(&path) {
+            Some(file) => Msg::Opened(Ok(file)),
+            None => Msg::Opened(Err(format!("{shown} is neither a file nor a directory"))),
+        },
+        Err(error) => Msg::Opened(Err(format!("cannot open {shown}: {}", files::plain(&error)))),
+    }
 }
 
 /// Scan a directory; a notice names missing ones.

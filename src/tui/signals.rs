@@ -1,6 +1,6 @@
 //! The signals that the studio handles.
 
-use super::*;
+use crate::tui::error::StudioError;
 
 pub(crate) enum Signal {
     Leave,

@@ -6,12 +6,15 @@
 
 use std::{
     cell::RefCell,
+    io::{self, Write},
     os::fd::OwnedFd,
+    path::Path,
     rc::Rc,
     sync::{
-        MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use crossterm::{
@@ -24,11 +27,14 @@ use crossterm::{
         disable_raw_mode, enable_raw_mode,
     },
 };
-use ratatui::{backend::CrosstermBackend, layout::Position};
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    layout::{Position, Rect},
+};
 use rustix::process::Signal;
 
-use super::*;
-use super::{painter::Painter, terminal_writer::TerminalWriter};
+use crate::tui::{error::StudioError, painter::Painter, studio::Studio, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);

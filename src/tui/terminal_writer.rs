@@ -4,9 +4,13 @@
 //! The studio keeps handling keys, signals and events, and draws its next frame when the last one is written; so frames do not
 //! queue up, and decoding speed does not depend on the terminal.
 
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::{
+    io::{self, Write},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
-use super::*;
+use crate::tui::turns;
 
 pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,

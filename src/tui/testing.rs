@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig, VideoFile};
+use crate::tui::model::stack::Screen;
 use specreel_engine::RunRequest;
 use specreel_record::{
     Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Verdict, testing,
@@ -143,6 +144,15 @@ pub(crate) fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
 
 pub(crate) fn notice(studio: &mut Studio) -> String {
     studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+}
+
+/// The screen on top, which is one of these.
+pub(crate) fn shown<S: Screen>(studio: &mut Studio) -> &mut S {
+    studio.model().screens.shown_mut().expect("another screen is shown")
+}
+
+pub(crate) fn is_shown<S: Screen>(studio: &mut Studio) -> bool {
+    studio.model().screens.shown::<S>().is_some()
 }
 
 pub(crate) fn run_of(effects: &[Effect]) -> Option<&RunRequest> {

@@ -18,6 +18,15 @@ pub(crate) fn clean_line(foreign: &str) -> String {
     text::clean_line(foreign).into_owned()
 }
 
+/// The longest beginning of at most `limit` bytes.
+pub(crate) fn prefix(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// A question and its answer, both as [`clean`] leaves them.
 pub(crate) fn clean_turn(turn: &Turn) -> Turn {
     Turn { prompt: clean(&turn.prompt), answer: clean(&turn.answer), calls: turn.calls.clone() }

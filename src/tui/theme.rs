@@ -4,7 +4,7 @@
 //! terminals that support it. Without colors (`NO_COLOR`, `mono`) the modifiers alone distinguish the roles. The styles of
 //! verdicts follow the legend in [`verdicts`].
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, ops::Range, path::Path};
 
 use ratatui::{
     style::{Color, Modifier, Style},
@@ -17,7 +17,7 @@ use toml::{
     de::{DeTable, ValueDeserializer},
 };
 
-use super::*;
+use crate::{color_depth::ColorDepth, tui::error::StudioError};
 use specreel_client::present::verdicts;
 use specreel_record::Verdict;
 

@@ -3,7 +3,9 @@
 //! A sequence is sent only to terminals that are known to support it, by their name (XTVERSION): others may show progress as a
 //! notification.
 
-use super::*;
+use std::time::{Duration, Instant};
+
+use crate::tui::question;
 
 pub use specreel_client::Notify;
 

@@ -1,6 +1,10 @@
 //! Work off the studio's thread: files, directories, videos. Every request is answered, even if the work panics.
 
-use super::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::sync::mpsc;
+
+use crate::tui::effect::Msg;
 
 /// The answer after a panic, whose message is in the log.
 pub(crate) const LOST: &str = "internal error: a background task panicked; the log has details";

@@ -159,33 +159,19 @@ const TABLES: [(&str, &str, &str); 1] = [(
     "its files say what each device does with a type, and the devices read them from its table",
 )];
 
+/// Folders that keep the rule within them too.
+const LARGE: [(&str, &str); 1] = [("specreel", "tui")];
+
 #[test]
 fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
-    // Crate -> folder -> used folder -> a file where it is used.
-    let mut graphs: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>> = BTreeMap::new();
     let sources = sources();
-    for source in sources.iter().filter(|source| !source.is_test()) {
-        let modules = source.modules();
-        // Files at a crate's root may gather what is below; folders may not use them in return, see below.
-        let Some(own) = modules.first() else { continue };
-        if TABLES.iter().any(|(name, module, _)| *name == source.name() && module == own) {
-            continue;
-        }
-        let edges = graphs.entry(source.name().to_owned()).or_default();
-        for used in uses(source.without_tests(), &modules) {
-            let folder = used.split("::").next().unwrap_or_default();
-            let exists = sources
-                .iter()
-                .any(|other| other.name() == source.name() && other.modules().first() == Some(&folder));
-            if exists && folder != *own {
-                let place = source.path.clone();
-                edges.entry((*own).to_owned()).or_default().entry(folder.to_owned()).or_insert(place);
-            }
-        }
-    }
+    let crates: BTreeSet<&str> = sources.iter().map(Source::name).collect();
+    let roots = crates.into_iter().map(|name| (name, "")).chain(LARGE);
     let mut problems = Vec::new();
-    for (name, edges) in &graphs {
-        if let Some(path) = edges.keys().find_map(|folder| circle(edges, folder)) {
+    for (name, root) in roots {
+        let of_root: Vec<&Source> = sources.iter().filter(|source| source.name() == name).collect();
+        let edges = uses_below(root, &of_root);
+        if let Some(path) = edges.keys().find_map(|folder| circle(&edges, folder)) {
             let steps = path
                 .windows(2)
                 .map(|pair| format!("{} -> {} ({})", pair[0], pair[1], edges[&pair[0]][&pair[1]]));
@@ -193,6 +179,31 @@ fn folders_of_a_crate_do_not_use_each_other_in_a_circle() {
         }
     }
     none("the modules at a crate's root use each other in a circle:", &problems);
+}
+
+/// Each module right below a root, with the others that it uses, and a file where it does. The root is a crate's, or a module.
+fn uses_below(root: &str, sources: &[&Source]) -> BTreeMap<String, BTreeMap<String, String>> {
+    let below = |modules: Vec<&str>| match root {
+        "" => modules.first().map(|own| (*own).to_owned()),
+        root => modules.strip_prefix(&[root])?.first().map(|own| (*own).to_owned()),
+    };
+    let all: BTreeSet<String> = sources.iter().filter_map(|source| below(source.modules())).collect();
+    let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.is_test()) {
+        let modules = source.modules();
+        // Files at the root may gather what is below.
+        let Some(own) = below(modules.clone()) else { continue };
+        if TABLES.iter().any(|(name, module, _)| *name == source.name() && *module == own) {
+            continue;
+        }
+        for used in uses(source.without_tests(), &modules) {
+            let Some(folder) = below(used.split("::").collect()) else { continue };
+            if all.contains(&folder) && folder != own {
+                edges.entry(own.clone()).or_default().entry(folder).or_insert(source.path.clone());
+            }
+        }
+    }
+    edges
 }
 
 /// What may name a device in `model`: the places that choose one.

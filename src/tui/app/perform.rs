@@ -12,8 +12,15 @@ use std::{
 
 use super::Driver;
 use crate::tui::{
-    BatchNews, CaptionEdit, Effect, Msg, PullNews, Pulling, SpeechNews, StudioError, archive,
-    batch_worker::BatchWorker, complete::complete, files, recent, scan::scan,
+    archive,
+    batch_worker::BatchWorker,
+    complete::complete,
+    effect::{BatchNews, CaptionEdit, Effect, Msg, PullNews, SpeechNews},
+    error::StudioError,
+    files,
+    model_store::Pulling,
+    recent,
+    scan::{self, scan},
 };
 use specreel_batch as batch;
 use specreel_client::{Transcript, catalog::remembered};
@@ -129,7 +136,7 @@ impl Driver {
                     }
                 }
                 Effect::Open(path) => {
-                    self.workers.run(move || files::open(&path), |problem| Msg::Opened(Err(problem)));
+                    self.workers.run(move || scan::open(&path), |problem| Msg::Opened(Err(problem)));
                 }
                 Effect::Complete(typed, wanted) => {
                     self.workers.answer(Msg::Completed, move || complete(&typed, wanted));

@@ -1,16 +1,8 @@
 //! Clips that are captioned together, as `specreel caption` does it: what becomes of each of them, and the captions.
 
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ops::Range, path::Path};
 
-use super::prompt::PromptEditor;
 use specreel_batch::{self as batch, Existing, Progress, Sidecar, rows::Caption};
-use specreel_client::Transcript;
-use specreel_engine::RunRequest;
 use specreel_record::Cues;
 use specreel_speculate::Method;
 
@@ -111,9 +103,7 @@ impl Batch {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Batches {
-    pub next: Option<Batch>,
     pub last: Option<Batch>,
-    pub editor: Option<PromptEditor>,
     pub sidecar: Option<Sidecar>,
     pub existing: Existing,
     /// How captions become cues of subtitles, also in exports.
@@ -122,15 +112,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     pub fn new(sidecar: Option<Sidecar>, existing: Existing, cues: Cues) -> Self {
-        Self { next: None, last: None, editor: None, sidecar, existing, cues }
-    }
-
-    pub fn shown(&self) -> Option<&Batch> {
-        self.next.as_ref().or(self.last.as_ref())
-    }
-
-    pub fn shown_mut(&mut self) -> Option<&mut Batch> {
-        self.next.as_mut().or(self.last.as_mut())
+        Self { last: None, sidecar, existing, cues }
     }
 
     /// The one that was started and has not ended.
@@ -165,22 +147,4 @@ impl Batches {
             _ => Existing::Skip,
         };
     }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchJob {
-    pub clips: Vec<batch::Clip>,
-    pub options: batch::Options,
-    /// What is said in clips, as far as it is known.
-    pub said: BTreeMap<PathBuf, Arc<Transcript>>,
-    /// The request of each caption; its number is the first run's.
-    pub request: RunRequest,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct CaptionEdit {
-    pub clip: batch::Clip,
-    pub sidecar: Sidecar,
-    pub cues: Cues,
-    pub caption: Caption,
 }

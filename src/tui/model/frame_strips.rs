@@ -1,19 +1,12 @@
 //! Small frames of clips: those that were read, and the request being read. Limited in bytes; the oldest are dropped first.
 
-use std::{collections::VecDeque, path::PathBuf, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
+use crate::tui::frame_request::FrameRequest;
 use specreel_video::Frame;
 
 const MAX_BYTES: usize = 64 << 20;
 const MAX_STRIPS: usize = 64;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameRequest {
-    pub path: PathBuf,
-    /// How many frames; a single one is from shortly after the beginning.
-    pub count: usize,
-    pub max: (u32, u32),
-}
 
 #[derive(Clone, Debug)]
 pub(crate) struct FrameStrip {

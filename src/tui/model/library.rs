@@ -9,15 +9,8 @@ use std::{
 use nucleo_matcher::Config;
 
 use super::{order::Sort, search::fuzzy};
-use crate::tui::{ClipFacts, text};
+use crate::tui::{config::ClipFacts, effect::VideoFile, text};
 pub(crate) use specreel_video::folder::is_video;
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct VideoFile {
-    pub path: PathBuf,
-    pub bytes: Option<u64>,
-    pub modified: Option<SystemTime>,
-}
 
 /// What an entry is, in the default order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

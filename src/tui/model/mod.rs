@@ -6,13 +6,10 @@ pub(crate) mod edit;
 pub(crate) mod frame_strips;
 pub(crate) mod inspect;
 pub(crate) mod library;
-pub(crate) mod line;
 pub(crate) mod methods;
 pub(crate) mod models;
 pub(crate) mod notify;
 pub(crate) mod order;
-mod overlay;
-pub(crate) mod player;
 mod playing;
 pub(crate) mod preview;
 pub(crate) mod prompt;
@@ -20,6 +17,7 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod sessions;
+pub(crate) mod stack;
 pub(crate) mod steps;
 pub(crate) mod timeline;
 
@@ -30,20 +28,25 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Action, ImageProtocol, KeyContext, Keymap, Mouse, StudioConfig, StudioError, Theme, question::Answers,
-    text,
+use super::{question::Answers, text};
+use crate::tui::{
+    action::Action,
+    config::StudioConfig,
+    error::StudioError,
+    images::ImageProtocol,
+    keymap::{KeyContext, Keymap},
+    mouse::Mouse,
+    pane::Pane,
+    theme::Theme,
 };
 use batch::Batches;
 use compare::Comparison;
 use frame_strips::FrameStrips;
 use inspect::Inspector;
 use library::Library;
-use line::Caret;
 use methods::Methods;
 use models::Models;
 use notify::NotifyState;
-pub(crate) use overlay::{Overlay, Pane};
 use preview::Preview;
 use prompt::PromptEditor;
 use replay::Replay;
@@ -54,6 +57,7 @@ use specreel_client::Transcript;
 use specreel_demo as assets;
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Ready, Stage};
+use stack::Stack;
 use steps::StepCursor;
 
 /// While the engine works, a [`Msg::Tick`](super::Msg::Tick) comes so often.
@@ -78,19 +82,10 @@ pub(crate) struct Waiting {
     pub run: Run,
 }
 
-/// A segment whose caption is edited.
-#[derive(Clone, Debug)]
-pub(crate) struct EditedSegment {
-    pub run: u64,
-    /// The timeline, to which the editor returns.
-    pub timeline: Overlay,
-}
-
-#[derive(Clone)]
 pub(crate) struct Model {
     pub size: (u16, u16),
     pub focus: Pane,
-    pub overlay: Option<Overlay>,
+    pub screens: Stack,
     pub library: Library,
     pub preview: Option<Preview>,
     pub strips: FrameStrips,
@@ -106,8 +101,6 @@ pub(crate) struct Model {
     /// Clips that are captioned after all of those.
     pub clip_queue: VecDeque<Waiting>,
     pub batches: Batches,
-    /// The segment whose caption is in the editor.
-    pub edited: Option<EditedSegment>,
     /// The subject of a run in segments, until the segments are known.
     pub cutting: Option<Subject>,
     /// What is said in clips, for the prompts about them.
@@ -124,7 +117,6 @@ pub(crate) struct Model {
     pub opened: Option<PathBuf>,
     /// The pane that had the focus before the prompt.
     pub before_prompt: Pane,
-    pub caret: Caret,
     pub picked: Vec<bool>,
     pub comparison: Option<Comparison>,
     pub sessions: Sessions,
@@ -166,7 +158,7 @@ impl Model {
         Ok(Self {
             size: (0, 0),
             focus: Pane::Library,
-            overlay: None,
+            screens: Stack::default(),
             library,
             preview: None,
             strips: FrameStrips::default(),
@@ -179,7 +171,6 @@ impl Model {
             proof: None,
             queue: VecDeque::new(),
             clip_queue: VecDeque::new(),
-            edited: None,
             batches: Batches::new(config.sidecar, config.existing, config.cues),
             cutting: None,
             speech: BTreeMap::new(),
@@ -190,7 +181,6 @@ impl Model {
             opening: false,
             opened: None,
             before_prompt: Pane::Library,
-            caret: Caret::default(),
             picked: Vec::new(),
             comparison: None,
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
@@ -216,37 +206,10 @@ impl Model {
         })
     }
 
+    /// Where keys are looked up.
     pub fn key_context(&self) -> KeyContext {
-        match (&self.overlay, self.focus) {
-            (Some(Overlay::Methods { .. }), _) => KeyContext::Methods,
-            (Some(Overlay::Models { .. }), _) => KeyContext::Models,
-            (Some(Overlay::Presets(_) | Overlay::Export(_) | Overlay::Themes { .. }), _) => KeyContext::List,
-            (Some(Overlay::Pick { .. }), _) => KeyContext::Pick,
-            (Some(Overlay::Edit(_)), _) => KeyContext::Edit,
-            (Some(Overlay::Timeline { .. }), _) => KeyContext::Timeline,
-            (Some(Overlay::Compare), _) => KeyContext::Compare,
-            (Some(Overlay::Preview), _) => KeyContext::Preview,
-            (Some(Overlay::Batch), _) => KeyContext::Batch,
-            (Some(Overlay::EditCaption), _) => KeyContext::CaptionEdit,
-            (Some(Overlay::Sessions), _) if self.sessions.confirm => KeyContext::Confirm,
-            (Some(Overlay::Sessions), _) => KeyContext::Sessions,
-            (
-                Some(
-                    Overlay::Help { .. }
-                    | Overlay::Filter
-                    | Overlay::Open { .. }
-                    | Overlay::Tower { .. }
-                    | Overlay::SaveMethod(_)
-                    | Overlay::Value { .. }
-                    | Overlay::Segments(_)
-                    | Overlay::Speech { .. }
-                    | Overlay::Search
-                    | Overlay::SessionFilter
-                    | Overlay::History { .. }
-                    | Overlay::Ask(_),
-                ),
-                _,
-            ) => KeyContext::Entry,
+        match (self.screens.top(), self.focus) {
+            (Some(screen), _) => screen.context(),
             (None, Pane::Caption) if self.inspector.is_some() => KeyContext::Inspector,
             (None, Pane::Library) => KeyContext::Library,
             (None, Pane::Prompt) => KeyContext::Prompt,
@@ -256,12 +219,14 @@ impl Model {
         }
     }
 
-    /// The method under the picker's cursor.
-    pub fn picked_method(&self) -> Option<usize> {
-        let Some(Overlay::Methods { query, cursor } | Overlay::Pick { query, cursor }) = &self.overlay else {
-            return None;
-        };
-        self.methods.found(query).0.get(*cursor).copied()
+    /// The rows by which a list is paged.
+    pub fn page(&self) -> usize {
+        usize::from(self.size.1 / 2).max(1)
+    }
+
+    /// True if runs can start at once.
+    pub fn is_ready(&self) -> bool {
+        matches!(self.engine, EngineState::Ready(_))
     }
 
     /// Why a method cannot run with the loaded models, and how to supply the missing part; `None` if it can, or they still load.
@@ -287,28 +252,22 @@ impl Model {
         self.runs.shown().is_some_and(noted) || (self.config.embedded && is_foreign)
     }
 
-    /// True if going back cancels the run.
+    /// True if going back from the panes cancels the run.
     pub fn back_cancels(&self) -> bool {
-        let nothing_else = match (&self.overlay, self.focus) {
-            // The comparison stays open with the runs it has.
-            (Some(Overlay::Compare), _) => true,
-            (Some(_), _) | (None, Pane::Prompt) => false,
-            (None, _) if self.inspector.is_some() => false,
-            (None, Pane::Library) => self.library.filter.is_empty() && self.library.marked.is_empty(),
-            (None, Pane::Caption) => self.search.query.is_empty(),
-            (None, Pane::Steps) => self.shown_step().is_none(),
-            (None, Pane::Meters) => true,
+        let nothing_else = match self.focus {
+            Pane::Prompt => false,
+            _ if self.inspector.is_some() => false,
+            Pane::Library => self.library.filter.is_empty() && self.library.marked.is_empty(),
+            Pane::Caption => self.search.query.is_empty(),
+            Pane::Steps => self.shown_step().is_none(),
+            Pane::Meters => true,
         };
-        nothing_else && self.is_running() && (self.overlay.is_some() || self.shown_replay().is_none())
+        nothing_else && self.screens.is_empty() && self.is_running() && self.shown_replay().is_none()
     }
 
     pub fn is_busy(&self) -> bool {
         let is_loading = matches!(self.engine, EngineState::Loading { .. }) || self.models.is_changing();
         is_loading || self.batches.has_engine() || self.runs.active().is_some() || self.proof.is_some()
-    }
-
-    pub fn shown_preview(&self) -> Option<&Preview> {
-        self.preview.as_ref().filter(|_| self.overlay == Some(Overlay::Preview))
     }
 
     pub fn has_pictures(&self) -> bool {

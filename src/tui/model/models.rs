@@ -1,11 +1,11 @@
 //! The models screen: local models, models to download, the download, and the change to another pair.
 
-use std::path::PathBuf;
-
 use nucleo_matcher::Config;
 
 use super::search::fuzzy;
-use crate::tui::{DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel};
+use crate::tui::model_store::{
+    DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel,
+};
 use specreel_checkpoint::hub::ModelId;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,22 +53,6 @@ impl Row<'_> {
     }
 }
 
-/// What is asked before it is done.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Confirm {
-    /// Download a model, then use it, and caption the selected clip where that was the aim.
-    Pull {
-        id: String,
-        bytes: Option<u64>,
-        runs: bool,
-    },
-    Remove {
-        name: String,
-        path: PathBuf,
-        bytes: u64,
-    },
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Pull {
     pub id: String,
@@ -94,7 +78,6 @@ pub(crate) struct Models {
     /// None before they were listed.
     pub list: Option<ModelList>,
     pub tab: Tab,
-    pub confirm: Option<Confirm>,
     pub pull: Option<Pull>,
     pub change: Option<Change>,
     /// The model for people who have none is offered once the models are listed.

@@ -1,7 +1,6 @@
-//! What is played: the shown run, or the race of a comparison.
+//! What is played: the shown run, or what the screen on top plays.
 
-use super::{Model, Overlay, compare::Below, run::Run};
-use specreel_client::present::player::Race;
+use super::{Model, run::Run};
 
 impl Model {
     /// The shown run, if it is one of the replay's.
@@ -29,12 +28,6 @@ impl Model {
 
     pub fn is_playing(&self) -> bool {
         self.playing().is_some_and(|at| self.runs.all[at].log.is_playing())
-            || self.race().is_some_and(Race::is_playing)
-            || self.shown_preview().is_some_and(|preview| preview.clock.playing)
-    }
-
-    pub fn race(&self) -> Option<&Race> {
-        let comparison = self.comparison.as_ref().filter(|c| c.below == Below::Race)?;
-        comparison.race.as_ref().map(|(_, race)| race).filter(|_| self.overlay == Some(Overlay::Compare))
+            || self.screens.top().is_some_and(|top| top.is_playing(self))
     }
 }

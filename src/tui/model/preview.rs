@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Model, frame_strips::FrameRequest, library::Entry, player::Player, run::Run};
+use super::{Model, library::Entry, run::Run};
+use crate::tui::{clock::Clock, frame_request::FrameRequest};
 use specreel_video::sampling;
 
 const FRAMES: usize = 40;
@@ -16,13 +17,13 @@ const PATIENCE_MS: f64 = 12_000.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Preview {
     pub path: PathBuf,
-    pub clock: Player,
+    pub clock: Clock,
 }
 
 impl Preview {
     /// Paused at the clip's beginning.
     pub fn new(path: &Path, seconds: Option<f64>) -> Self {
-        let mut preview = Self { path: path.into(), clock: Player::new(0.0) };
+        let mut preview = Self { path: path.into(), clock: Clock::new(0.0) };
         preview.clock.playing = false;
         preview.set_length(seconds);
         preview

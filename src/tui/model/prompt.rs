@@ -5,7 +5,10 @@ use ratatui::style::{Modifier, Style};
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
 use super::search::fuzzy;
-use crate::tui::{Key, KeyCode, text};
+use crate::tui::{
+    key::{Key, KeyCode},
+    text,
+};
 
 /// Longer prompts are truncated: no model reads more, and a large paste must not hang the studio.
 pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;
@@ -31,25 +34,9 @@ fn editor(content: &str) -> TextArea<'static> {
     editor
 }
 
-/// The longest prefix of at most `limit` bytes.
-fn cut(text: &str, limit: usize) -> &str {
-    let mut end = limit.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-impl super::Model {
-    /// The editor that has the focus: a caption's, or the prompt's.
-    pub fn editor(&mut self) -> &mut PromptEditor {
-        self.batches.editor.as_mut().unwrap_or(&mut self.prompt)
-    }
-}
-
 impl PromptEditor {
     pub fn new(content: &str) -> Self {
-        let content = text::clean(cut(content, MAX_PROMPT_BYTES));
+        let content = text::clean(text::prefix(content, MAX_PROMPT_BYTES));
         Self { editor: editor(&content), history: Vec::new(), recalled: None }
     }
 
@@ -57,7 +44,7 @@ impl PromptEditor {
     pub fn remember_earlier(&mut self, old: &[String]) {
         let newer = std::mem::take(&mut self.history);
         for prompt in old.iter().chain(&newer) {
-            self.remember(&text::clean(cut(prompt, MAX_PROMPT_BYTES)));
+            self.remember(&text::clean(text::prefix(prompt, MAX_PROMPT_BYTES)));
         }
     }
 
@@ -76,7 +63,7 @@ impl PromptEditor {
     }
 
     pub fn set(&mut self, content: &str) {
-        self.editor = editor(&text::clean(cut(content, MAX_PROMPT_BYTES)));
+        self.editor = editor(&text::clean(text::prefix(content, MAX_PROMPT_BYTES)));
         self.recalled = None;
     }
 
@@ -84,7 +71,7 @@ impl PromptEditor {
     pub fn paste(&mut self, content: &str) -> bool {
         let used: usize = self.editor.lines().iter().map(|l| l.len() + 1).sum();
         let room = MAX_PROMPT_BYTES.saturating_sub(used);
-        let kept = cut(content, room);
+        let kept = text::prefix(content, room);
         self.editor.insert_str(text::clean(kept));
         kept.len() == content.len()
     }

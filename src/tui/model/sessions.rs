@@ -23,8 +23,6 @@ pub(crate) struct Sessions {
     pub cursor: usize,
     /// The one that is being read.
     pub loading: Option<PathBuf>,
-    /// Asking whether to delete the selected one.
-    pub confirm: bool,
 }
 
 impl Sessions {
@@ -32,12 +30,12 @@ impl Sessions {
         self.entries.as_ref()?.get(*self.shown.get(self.cursor)?)
     }
 
-    /// Replace the list. The selection stays on its file if that still exists, and so does the question whether to delete it.
-    pub fn set(&mut self, entries: Vec<SessionEntry>) {
+    /// Replace the list. The selection stays on its file if that still exists; true if it does.
+    pub fn set(&mut self, entries: Vec<SessionEntry>) -> bool {
         let selected = self.selected().map(|e| e.path.clone());
         self.entries = Some(entries);
         self.refresh(selected.clone());
-        self.confirm &= self.selected().map(|e| &e.path) == selected.as_ref();
+        self.selected().map(|e| &e.path) == selected.as_ref()
     }
 
     pub fn set_filter(&mut self, filter: String) {

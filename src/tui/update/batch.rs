@@ -1,110 +1,25 @@
-//! Captioning the marked clips together: choosing, starting, what becomes of them, editing the captions.
+//! Captioning clips together: starting a batch, and what becomes of its clips.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::*;
 use crate::tui::{
-    BatchJob, BatchNews, CaptionEdit,
+    action::Action,
+    effect::{BatchJob, BatchNews, Effect},
     model::{
+        Model, Tone,
         batch::{Batch, BatchClip, ClipState, Phase},
-        library::{Entry, Kind},
-        prompt::{MAX_PROMPT_BYTES, PromptEditor},
+        run::{Run, Subject},
     },
+    text,
+    update::{engine_problem, models, runs},
 };
 use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
-use specreel_record::{Event, EventKind, Started};
+use specreel_record::{Event, EventKind, Pace, Started};
 
-/// Open the box with the marked clips, to be started from there; during a batch, with that batch.
-pub(super) fn choose_marked(model: &mut Model) {
-    if model.batches.active().is_some() {
-        model.note(Tone::Info, "a batch is running: the marks stay until it is over");
-        model.overlay = Some(Overlay::Batch);
-        return;
-    }
-    let library = &model.library;
-    let entry = |path: &PathBuf| library.entries.iter().find(|entry| entry.path == *path);
-    let clips: Vec<BatchClip> = library.marked.iter().filter_map(entry).map(clip_of).collect();
-    let Some(method) = runs::method_to_run(model) else { return };
-    let Some(prompt) = runs::prompt_to_run(model) else { return };
-    model.batches.next = Some(Batch {
-        clips,
-        cursor: 0,
-        phase: Phase::Chosen,
-        prompt,
-        method,
-        runs: 0..0,
-        progress: batch::Progress::default(),
-        retries: false,
-        problem: None,
-    });
-    model.overlay = Some(Overlay::Batch);
-}
-
-/// A clip as a batch names it: its sidecar is next to the file; an embedded clip's is in the working directory.
-fn clip_of(entry: &Entry) -> BatchClip {
-    let clip = match entry.kind {
-        Kind::Clip => batch::Clip {
-            root: PathBuf::new().into(),
-            relative: entry.path.file_name().unwrap_or_default().into(),
-            file: Some(entry.path.clone()),
-        },
-        _ => batch::Clip::of_file(&entry.path),
-    };
-    BatchClip::new(&entry.title, clip)
-}
-
-pub(super) fn open(model: &mut Model) {
-    match model.batches.shown() {
-        Some(_) => model.overlay = Some(Overlay::Batch),
-        None => {
-            let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Mark]);
-            model.note(Tone::Info, format!("no batch yet: mark clips in the library ({key}), then run"));
-        }
-    }
-}
-
-pub(super) fn close(model: &mut Model) {
-    model.batches.next = None;
-    model.overlay = None;
-}
-
-pub(super) fn choose(model: &mut Model) -> Vec<Effect> {
-    if let Some(next) = model.batches.next.take() {
-        model.prompt.remember(&next.prompt);
-        model.library.marked.clear();
-        return start(model, next);
-    }
-    let run = model.batches.last.as_ref().and_then(Batch::selected).map_or(0, |clip| clip.run);
-    match model.runs.all.iter().rposition(|known| known.id() == run) {
-        Some(at) => {
-            model.runs.shown = at;
-            (model.overlay, model.focus, model.caption_up) = (None, Pane::Caption, 0);
-        }
-        None => {
-            model.overlay = Some(Overlay::Batch);
-            model.note(Tone::Info, "no run of this clip to show");
-        }
-    }
-    Vec::new()
-}
-
-/// Caption the clips that failed, or that a cancelled batch did not come to.
-pub(super) fn retry(model: &mut Model) -> Vec<Effect> {
-    let Some(last) = model.batches.last.take_if(|batch| !batch.is_active()) else { return Vec::new() };
-    let lacks =
-        |clip: &BatchClip| matches!(clip.state, ClipState::Failed(_) | ClipState::Waiting | ClipState::Busy);
-    if model.batches.next.is_some() || !last.clips.iter().any(lacks) {
-        model.batches.last = Some(last);
-        model.note(Tone::Info, "no clip failed or was left");
-        return Vec::new();
-    }
-    start(model, Batch { retries: true, ..last })
-}
-
-fn start(model: &mut Model, mut batch: Batch) -> Vec<Effect> {
+/// Start a batch, unless other models are being loaded.
+pub(crate) fn start(model: &mut Model, mut batch: Batch) -> Result<Vec<Effect>, Box<Batch>> {
     if models::are_in_the_way(model) {
-        model.batches.next = Some(batch);
-        return Vec::new();
+        return Err(Box::new(batch));
     }
     for clip in &mut batch.clips {
         if matches!(clip.state, ClipState::Failed(_) | ClipState::Busy) {
@@ -112,16 +27,15 @@ fn start(model: &mut Model, mut batch: Batch) -> Vec<Effect> {
         }
     }
     (batch.phase, batch.problem) = (Phase::Waiting, None);
-    model.overlay = Some(Overlay::Batch);
     model.batches.last = Some(batch);
     if let Some(problem) = engine_problem(model) {
         ended(model, Err(problem));
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    runs::start_waiting(model)
+    Ok(runs::start_waiting(model))
 }
 
-pub(super) fn send(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn send(model: &mut Model) -> Vec<Effect> {
     let Some(mut batch) = model.batches.last.take() else { return Vec::new() };
     let waiting = batch.clips.iter().filter(|clip| clip.state == ClipState::Waiting);
     let clips: Vec<_> = waiting.map(|clip| clip.clip.clone()).collect();
@@ -155,7 +69,7 @@ pub(super) fn send(model: &mut Model) -> Vec<Effect> {
 }
 
 /// A run of the batch starts: from now on it is one of this session's runs.
-pub(super) fn begun(model: &mut Model, event: &Event) {
+pub(crate) fn begun(model: &mut Model, event: &Event) {
     let EventKind::Started(Started { video, .. }) = &event.kind else { return };
     if model.runs.get(event.run).is_some() {
         return;
@@ -184,7 +98,7 @@ pub(super) fn begun(model: &mut Model, event: &Event) {
     model.runs.add(run, follow);
 }
 
-pub(super) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
+pub(crate) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
     match news {
         BatchNews::Clip { video, run, outcome, existing, progress } => {
             let Some(batch) = &mut model.batches.last else { return Vec::new() };
@@ -241,14 +155,14 @@ fn ended(model: &mut Model, outcome: Result<bool, String>) {
     }
 }
 
-pub(super) fn engine_failed(model: &mut Model, error: &str) {
+pub(crate) fn engine_failed(model: &mut Model, error: &str) {
     if model.batches.last.as_ref().is_some_and(|batch| batch.phase == Phase::Waiting) {
         ended(model, Err(error.to_owned()));
     }
 }
 
 /// Cancel the active batch; written files stay. `None` if there is none.
-pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
+pub(crate) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
     let batch = model.batches.last.as_mut().filter(|batch| batch.is_active())?;
     match batch.phase {
         Phase::Waiting => {
@@ -268,82 +182,11 @@ pub(super) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
 }
 
 /// True, with a notice, if a batch has to end before the requested work can run.
-pub(super) fn is_in_the_way(model: &mut Model) -> bool {
+pub(crate) fn is_in_the_way(model: &mut Model) -> bool {
     let active = model.batches.active().is_some();
     if active {
-        let key = model.keymap.shown(model.key_context(), &[crate::tui::Action::Interrupt]);
+        let key = model.keymap.shown(model.key_context(), &[Action::Interrupt]);
         model.note(Tone::Info, format!("a batch is running: wait for its end, or cancel it with {key}"));
     }
     active
-}
-
-pub(super) fn edit(model: &mut Model) {
-    model.edited = None;
-    let clip = model.batches.shown().and_then(Batch::selected);
-    match clip.and_then(|clip| clip.caption.as_ref()) {
-        Some(caption) if caption.text.len() > MAX_PROMPT_BYTES => {
-            model.note(Tone::Bad, "the caption is too long to edit here");
-        }
-        Some(caption) => {
-            model.batches.editor = Some(PromptEditor::new(&caption.text));
-            model.overlay = Some(Overlay::EditCaption);
-        }
-        None => model.note(Tone::Info, "this clip has no caption that can be edited here"),
-    }
-}
-
-/// True if the caption in the editor differs from the clip's, or the segment's.
-pub(super) fn is_changed(model: &Model) -> bool {
-    if let Some(run) = model.edited.as_ref().and_then(|segment| model.runs.get(segment.run)) {
-        let edited = model.batches.editor.as_ref().map(PromptEditor::text);
-        return edited.as_deref() != Some(run.log.whole().text().trim());
-    }
-    let clip = model.batches.shown().and_then(Batch::selected).and_then(|clip| clip.caption.as_ref());
-    let edited = model.batches.editor.as_ref().map(PromptEditor::text);
-    edited.as_deref() != clip.map(|caption| caption.text.trim())
-}
-
-pub(super) fn save(model: &mut Model) -> Vec<Effect> {
-    let Some(edited) = model.batches.editor.as_ref().map(PromptEditor::text) else { return Vec::new() };
-    let (sidecar, cues) = (model.batches.sidecar, model.batches.cues);
-    let Some(clip) = model.batches.shown().and_then(Batch::selected) else { return Vec::new() };
-    let Some(caption) = clip.caption.as_ref().map(|caption| caption.edited(&edited)) else {
-        return Vec::new();
-    };
-    let clip = clip.clip.clone();
-    match sidecar {
-        Some(sidecar) if sidecar.is_timed() && caption.pieces.is_empty() => {
-            model.note(Tone::Bad, "this caption has no times: choose txt or json for the file");
-            Vec::new()
-        }
-        Some(sidecar) => vec![Effect::SaveCaption(Box::new(CaptionEdit { clip, sidecar, cues, caption }))],
-        None => {
-            saved(model, &clip.path(), caption, Ok(None));
-            Vec::new()
-        }
-    }
-}
-
-/// An edited caption was saved, or could not be: then it stays in the editor.
-pub(super) fn saved(
-    model: &mut Model,
-    video: &std::path::Path,
-    caption: Caption,
-    outcome: Result<Option<PathBuf>, String>,
-) {
-    let file = match outcome {
-        Ok(file) => file,
-        Err(problem) => return model.note(Tone::Bad, problem),
-    };
-    if let Some(clip) = model.batches.last.as_mut().and_then(|batch| batch.clip_mut(video)) {
-        clip.caption = Some(caption);
-    }
-    if model.overlay == Some(Overlay::EditCaption) {
-        model.batches.editor = None;
-        model.overlay = Some(Overlay::Batch);
-    }
-    match file {
-        Some(file) => model.note(Tone::Info, format!("saved as {}", file.display())),
-        None => model.note(Tone::Info, "kept for this session: no files are written (press f)"),
-    }
 }

@@ -1,11 +1,15 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored, unless those of a server are followed.
 
-use super::*;
-use crate::tui::model::{replay, run::choice};
+use crate::tui::{
+    effect::Effect,
+    model::{EngineState, Model, Tone, replay, run::choice},
+    text,
+    update::{batch, models, runs, verify},
+};
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 
-pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
+pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     batch::begun(model, &event);
     let event = text::clean_event(event);
     if event.run == 0 {
@@ -18,7 +22,7 @@ pub(super) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if let (true, EventKind::Started(started)) = (model.config.server.is_some(), &event.kind) {
         let run = replay::described(event.run, started, model.config.pace, &model.methods);
         // A run that the user still watches or inspects is not replaced.
-        let is_watched = model.is_playing() || model.inspector.is_some() || model.overlay.is_some();
+        let is_watched = model.is_playing() || model.inspector.is_some() || !model.screens.is_empty();
         let is_last = model.runs.shown + 1 >= model.runs.all.len();
         model.runs.add(run, is_last && !is_watched);
     }
@@ -81,7 +85,7 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     Vec::new()
 }
 
-pub(super) fn engine_failed(model: &mut Model, failure: Failure) {
+pub(crate) fn engine_failed(model: &mut Model, failure: Failure) {
     model.waiting = None;
     model.proof = None;
     model.queue.clear();

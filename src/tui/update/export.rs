@@ -1,10 +1,16 @@
 //! Exporting the shown run, or all segments of its clip; or the captions of all clips, next to them.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, path::PathBuf};
 
-use super::*;
-use crate::tui::{SidecarsWritten, model::library::Kind};
-use specreel_client::present::export::{Format, Names, file_name};
+use crate::tui::{
+    effect::SidecarsWritten,
+    model::{Model, Tone, library::Kind, run::Run},
+    text,
+};
+use specreel_client::present::{
+    export::{Format, Names},
+    formats::plural,
+};
 use specreel_record::{Pieces, RunState, StopReason};
 
 pub(crate) fn formats(model: &Model) -> &'static [Format] {
@@ -12,7 +18,7 @@ pub(crate) fn formats(model: &Model) -> &'static [Format] {
 }
 
 /// The runs that belong together with the shown one, in a format; empty if no run is shown.
-pub(super) fn write(model: &Model, format: Format) -> String {
+pub(crate) fn write(model: &Model, format: Format) -> String {
     let Some(run) = model.runs.shown() else { return String::new() };
     let runs = model.runs.together(run);
     let names = Names { video: &run.subject.title, method: &run.label };
@@ -20,7 +26,7 @@ pub(super) fn write(model: &Model, format: Format) -> String {
     format.write(&names, &runs, model.batches.cues)
 }
 
-pub(super) fn written(model: &mut Model, outcome: &SidecarsWritten) {
+pub(crate) fn written(model: &mut Model, outcome: &SidecarsWritten) {
     let SidecarsWritten { written, kept, failed } = outcome;
     let mut words = format!("{} written", plural(*written as u64, "caption"));
     if *kept > 0 {
@@ -31,14 +37,6 @@ pub(super) fn written(model: &mut Model, outcome: &SidecarsWritten) {
             model.note(Tone::Bad, format!("{words}, {} failed: {}", failed.len(), text::clean_line(first)));
         }
         None => model.note(Tone::Info, words),
-    }
-}
-
-pub(super) fn open(model: &mut Model) {
-    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-    match runs.iter().any(|r| !r.log.whole().chunks().is_empty()) {
-        true => model.overlay = Some(Overlay::Export(0)),
-        false => model.note(Tone::Info, "no caption to export yet"),
     }
 }
 
@@ -65,19 +63,4 @@ pub(crate) fn sidecars(model: &Model) -> Vec<(PathBuf, String)> {
     }
     found.reverse();
     found
-}
-
-/// How many things there are to choose from.
-pub(crate) fn choices(model: &Model) -> usize {
-    formats(model).len() + usize::from(!sidecars(model).is_empty())
-}
-
-pub(super) fn choose(model: &mut Model, cursor: usize) -> Vec<Effect> {
-    let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(cursor)) else {
-        let captions = sidecars(model);
-        return if captions.is_empty() { Vec::new() } else { vec![Effect::Sidecars(captions)] };
-    };
-    let method = run.method.as_ref().map_or(run.label.as_str(), |method| &method.name);
-    let name = format!("{}.{}", file_name(&run.subject.video, method), format.ending());
-    vec![Effect::Write(name, write(model, *format))]
 }

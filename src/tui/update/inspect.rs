@@ -1,10 +1,15 @@
 //! Moving the token cursor.
 
-use super::*;
-use crate::tui::model::inspect::Inspector;
+use crate::tui::{
+    action::Action,
+    model::{Model, Tone, inspect::Inspector},
+    pane::Pane,
+    update::steps,
+    view,
+};
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
-pub(super) fn toggle(model: &mut Model) {
+pub(crate) fn toggle(model: &mut Model) {
     if model.inspector.take().is_some() {
         return;
     }
@@ -14,7 +19,7 @@ pub(super) fn toggle(model: &mut Model) {
     if let Some(run) = model.playing().and_then(|at| model.runs.all.get_mut(at)) {
         run.log.pause();
     }
-    model.overlay = None;
+    model.screens.close();
     model.focus = Pane::Caption;
     let first = first_shown(model).min(n - 1);
     model.inspector = Some(Inspector::default());
@@ -32,7 +37,7 @@ fn first_shown(model: &Model) -> usize {
     }
 }
 
-pub(super) fn is_its_own(action: Action) -> bool {
+pub(crate) fn is_its_own(action: Action) -> bool {
     use Action::{
         Bottom, Heat, NextLoosened, PreviousLoosened, StepBack, StepForward, TokenBack, TokenForward, Top,
     };
@@ -40,7 +45,7 @@ pub(super) fn is_its_own(action: Action) -> bool {
     cursor.contains(&action) || [Top, Bottom, Heat].contains(&action)
 }
 
-pub(super) fn control(model: &mut Model, action: Action) {
+pub(crate) fn control(model: &mut Model, action: Action) {
     let (Some(mut here), Some(run)) = (model.inspector, model.runs.shown()) else { return };
     let last = run.log.token_count().saturating_sub(1);
     let n = here.token.min(last);
@@ -68,7 +73,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
     follow(model);
 }
 
-pub(super) fn follow(model: &mut Model) {
+pub(crate) fn follow(model: &mut Model) {
     if let Some(up) = view::caption::scroll_to_cursor(model) {
         model.caption_up = up;
     }

@@ -1,358 +1,45 @@
-//! The reducer: how each message changes the model, and which effects follow.
+//! What changes the model, for keys, the engine's events and the screens alike.
 //!
-//! Pure: no clock, no file, no terminal. Everything it needs is in the model or in the message.
+//! Pure: no clock, no file, no terminal. What has to be done outside is returned as effects.
 
-mod actions;
-mod back;
-mod batch;
-mod compare;
-mod edit;
-mod entry;
-mod events;
+pub(crate) mod batch;
+pub(crate) mod clip_frames;
+pub(crate) mod events;
 pub(crate) mod export;
-mod inspect;
-mod models;
-mod mouse;
-mod notify;
-mod preview;
-mod runs;
-mod search;
-mod segments;
-mod sessions;
-mod speech;
-mod steps;
-mod theme;
-mod timeline;
-mod verify;
-mod watch;
+pub(crate) mod inspect;
+pub(crate) mod methods;
+pub(crate) mod models;
+pub(crate) mod notify;
+pub(crate) mod panes;
+pub(crate) mod runs;
+pub(crate) mod search;
+pub(crate) mod segments;
+pub(crate) mod sessions;
+pub(crate) mod speech;
+pub(crate) mod steps;
+pub(crate) mod verify;
+pub(crate) mod watch;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::Path;
 
 use super::{
-    Action, ClipFacts, Effect, Key, KeyContext, Msg, VideoFile,
-    model::{
-        EngineState, Model, Overlay, Pane, Tone, library,
-        line::Caret,
-        prompt::PromptEditor,
-        run::{Run, Subject},
-    },
-    text,
-    view::{self, is_stacked},
+    effect::Effect,
+    model::{EngineState, Model, library},
 };
-use specreel_client::present::{formats::plural, player::Player};
-use specreel_record::{Failure, Pace, RunLog};
-use specreel_speculate::Method;
-
-/// A longer pasted text is not a path.
-const MAX_PATH_BYTES: usize = 4096;
-
-pub(crate) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
-    let before = model.library.selected().map(|e| e.path.clone());
-    let overlay = model.overlay.as_ref().map(std::mem::discriminant);
-    let mut effects = handle(model, msg);
-    // A new input line is edited at its end; a suggested value is selected, so that typing replaces it.
-    if overlay != model.overlay.as_ref().map(std::mem::discriminant) {
-        model.caret = match model.overlay {
-            Some(Overlay::Segments(_) | Overlay::Speech { .. } | Overlay::Value { .. }) => Caret::ALL,
-            _ => Caret::default(),
-        };
-    }
-    if model.config.probe.is_some()
-        && let Some(entry) = model.library.selected()
-        && entry.facts.is_none()
-        && before.as_deref() != Some(&entry.path)
-    {
-        effects.push(Effect::Probe(entry.path.clone()));
-    }
-    preview::follow(model);
-    effects.extend(preview::ask(model));
-    effects.extend(notify::follow(model));
-    effects
-}
-
-fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
-    match msg {
-        Msg::Key(key) => return on_key(model, key),
-        Msg::Mouse(mouse) => return mouse::on_mouse(model, mouse),
-        Msg::Focus(is_focused) => notify::focused(model, is_focused),
-        Msg::Paste(pasted) => return on_paste(model, &pasted),
-        Msg::Resize(columns, rows) => {
-            let shows_caption = |model: &Model| view::caption::lay(model).is_some();
-            let was_shown = shows_caption(model);
-            model.size = (columns, rows);
-            // A caption that was in sight stays in sight, unless the user types into the library. On a screen that is too small
-            // nothing is.
-            let is_hidden = was_shown && model.runs.shown().is_some() && !shows_caption(model);
-            let fits = view::areas((columns, rows), model.focus, false).is_some();
-            if is_hidden && fits && model.overlay != Some(Overlay::Filter) {
-                model.focus = Pane::Caption;
-            }
-            actions::keep_caption_in_view(model);
-        }
-        Msg::Engine(event) => return events::on_event(model, event),
-        Msg::EngineGone => {
-            models::gone(model);
-            let hint = "quit and restart specreel; the log has details";
-            events::engine_failed(model, Failure::internal("the engine has stopped", hint));
-        }
-        Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
-        Msg::Scanned { found: Err(problem), .. } => {
-            model.library.scanning = model.library.scanning.saturating_sub(1);
-            model.opening = false;
-            model.note(Tone::Bad, problem);
-        }
-        Msg::EarlierPrompts(prompts) => model.prompt.remember_earlier(&prompts),
-        Msg::Recent(Ok(found)) => {
-            model.library.add_recent(&found);
-            return next_probe(model);
-        }
-        Msg::Opened(Ok(file)) => {
-            entry::opened(model);
-            model.library.open(&file);
-            let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
-            model.note(Tone::Info, format!("opened {title}"));
-            if model.config.probe.is_none() {
-                return remember(model, &file.path);
-            }
-            // Only videos are added to the recent files.
-            model.opened = Some(file.path);
-        }
-        Msg::Opened(Err(problem)) => {
-            model.opening = false;
-            model.note(Tone::Bad, problem);
-        }
-        Msg::Probed { path, facts } => return on_probed(model, &path, facts),
-        Msg::FrameRead(request, frame) => model.strips.add(&request, frame),
-        Msg::FramesRead(request, outcome) => model.strips.end(&request, outcome),
-        Msg::Listed(found) => sessions::listed(model, found),
-        Msg::Loaded(session) => sessions::loaded(model, session),
-        Msg::Batch(news) => return batch::news(model, news),
-        Msg::CaptionSaved { video, caption, outcome } => batch::saved(model, &video, *caption, outcome),
-        Msg::Edited(Ok(caption)) if model.batches.editor.is_some() => {
-            model.batches.editor = Some(PromptEditor::new(caption.trim_end()));
-        }
-        Msg::Edited(Ok(prompt)) => {
-            model.prompt.set(prompt.trim_end());
-            model.focus = Pane::Prompt;
-        }
-        Msg::Written(Ok(file)) => model.note(Tone::Info, format!("saved as {}", file.display())),
-        Msg::Sidecars(Ok(outcome)) => export::written(model, &outcome),
-        Msg::Recent(Err(problem))
-        | Msg::Sidecars(Err(problem))
-        | Msg::Trouble(problem)
-        | Msg::Edited(Err(problem))
-        | Msg::Written(Err(problem)) => model.note(Tone::Bad, problem),
-        Msg::Completed(outcome) => entry::completed(model, outcome),
-        Msg::MethodSaved(outcome) => edit::saved(model, outcome),
-        Msg::Cut(segments) => return segments::cut(model, segments),
-        Msg::Speech(video, news) => speech::news(model, &video, news),
-        Msg::Models(found) => return models::listed(model, found),
-        Msg::PairOpened(outcome) => return models::opened(model, outcome),
-        Msg::Pull(news) => return models::pulled(model, news),
-        Msg::ModelRemoved(outcome) => return models::removed(model, outcome),
-        Msg::Unrecorded(problem) => model.note(Tone::Bad, problem),
-        Msg::Advance(ms) if model.race().is_some() => compare::advance(model, ms),
-        Msg::Advance(ms) => {
-            preview::advance(model, ms);
-            watch::advance(model, ms);
-        }
-        Msg::Tick => model.tick = model.tick.wrapping_add(1),
-    }
-    Vec::new()
-}
-
-fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
-    model.library.scanning = model.library.scanning.saturating_sub(1);
-    let was_requested = model.opening;
-    entry::opened(model);
-    let (n, before) = (found.len(), model.library.entries.len());
-    model.library.add_folder(folder, found);
-    let new = model.library.entries.len() - before;
-    if was_requested && n > 0 {
-        let new = if new == 0 { "already in the library".into() } else { format!("{new} new") };
-        let words = format!("{}: {}, {new}", folder.display(), plural(n as u64, "video"));
-        model.note(Tone::Info, words);
-    }
-    if let Some(note) = note {
-        model.note(Tone::Info, note);
-    }
-    next_probe(model)
-}
-
-/// A clip's properties are known, or it cannot be read.
-fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    if model.opened.as_deref() == Some(path) {
-        model.opened = None;
-        match &facts {
-            Ok(_) => effects = remember(model, path),
-            Err(problem) => model.note(Tone::Bad, problem),
-        }
-    }
-    model.library.set_facts(path, facts);
-    // Then the clips around it, so that the list fills in.
-    effects.extend(next_probe(model));
-    effects
-}
 
 /// Add a file of the user's to the recent files.
-fn remember(model: &Model, file: &Path) -> Vec<Effect> {
+pub(crate) fn remember(model: &Model, file: &Path) -> Vec<Effect> {
     let entry = model.library.entries.iter().find(|e| e.path == file);
     let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
     let list = model.config.recent.clone().filter(|_| is_own);
     list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
 }
 
-/// Probe the nearest clip that was not probed yet.
-fn next_probe(model: &Model) -> Vec<Effect> {
-    let next = model.library.unknown_near().filter(|_| model.config.probe.is_some());
-    next.map(Effect::Probe).into_iter().collect()
-}
-
-pub(crate) fn begin(model: &mut Model, folders: &[std::path::PathBuf]) -> Vec<Effect> {
-    let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
-    model.library.scanning = effects.len();
-    effects.extend(model.config.recent.clone().map(Effect::Recent));
-    // The library marks clips that were captioned before.
-    effects.extend(model.sessions.folder.clone().map(Effect::List));
-    if let Some(video) = model.config.video.take() {
-        match model.library.entries.iter().any(|e| e.path == video) {
-            true => model.library.select(&video),
-            false => effects.push(Effect::Open(video.to_string_lossy().into_owned())),
-        }
-    }
-    if model.config.probe.is_some()
-        && let Some(entry) = model.library.selected()
-    {
-        effects.push(Effect::Probe(entry.path.clone()));
-    }
-    effects
-}
-
-fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
-    let context = model.key_context();
-    let action = model.keymap.action(context, key);
-    begin_input(model, action);
-    match action {
-        Some(action) => actions::act(model, action),
-        None if model.batches.editor.is_some()
-            || (model.overlay.is_none() && model.focus == Pane::Prompt) =>
-        {
-            if !model.editor().input(key) {
-                let what = if model.batches.editor.is_some() { "caption" } else { "prompt" };
-                model.note(Tone::Bad, format!("the {what} is full"));
-            }
-            Vec::new()
-        }
-        None if model.overlay.is_some() => entry::type_key(model, key),
-        None => Vec::new(),
-    }
-}
-
-/// The user presses a key or a button, which may stand for an action.
-fn begin_input(model: &mut Model, action: Option<Action>) {
-    model.notice = None;
-    model.opening = false;
-    // What must be pressed twice must be pressed twice in a row.
-    model.asked = model.asked.filter(|asked| action == Some(*asked));
-}
-
-fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
-    model.notice = None;
-    let filters = [KeyContext::Entry, KeyContext::Methods, KeyContext::Models, KeyContext::Pick];
-    if filters.contains(&model.key_context()) {
-        let line = text::clean_line(pasted.get(..floor(pasted, MAX_PATH_BYTES)).unwrap_or_default());
-        return entry::type_text(model, line.trim());
-    }
-    if model.batches.editor.is_some() {
-        if !model.editor().paste(pasted) {
-            model.note(Tone::Bad, "the pasted text is too long for a caption and was truncated");
-        }
-        return Vec::new();
-    }
-    if let Some(path) = as_video_path(pasted) {
-        return vec![Effect::Open(path)];
-    }
-    if model.overlay.is_none() && model.focus == Pane::Prompt {
-        if !model.prompt.paste(pasted) {
-            model.note(Tone::Bad, "the pasted text is too long for a prompt and was truncated");
-        }
-    } else {
-        model.note(Tone::Info, "paste the path of a video, or focus the prompt to paste text");
-    }
-    Vec::new()
-}
-
-/// The largest index up to `limit` on a character boundary.
-fn floor(text: &str, limit: usize) -> usize {
-    (0..=limit.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
-}
-
-/// A pasted text as the path of a video, quoted or escaped as terminals and file managers do.
-fn as_video_path(pasted: &str) -> Option<String> {
-    if pasted.len() > MAX_PATH_BYTES {
-        return None;
-    }
-    let line = pasted.trim();
-    let quoted = ['\'', '"'].into_iter().find_map(|q| line.strip_prefix(q)?.strip_suffix(q));
-    let path = match quoted {
-        Some(inside) => inside.to_owned(),
-        None => match line.strip_prefix("file://") {
-            Some(url) => unescape_url(url),
-            None => line.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
-        },
-    };
-    let plain = !path.chars().any(char::is_control);
-    (plain && library::is_video(Path::new(&path))).then_some(path)
-}
-
-fn unescape_url(url: &str) -> String {
-    let mut bytes = Vec::with_capacity(url.len());
-    let mut rest = url.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = (*first == b'%')
-            .then(|| tail.get(..2).and_then(|h| std::str::from_utf8(h).ok()))
-            .flatten()
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Why no run can be requested, if the engine has failed or is none of this studio.
-fn engine_problem(model: &Model) -> Option<String> {
+pub(crate) fn engine_problem(model: &Model) -> Option<String> {
     match (&model.config.server, &model.engine) {
         (Some(server), _) => Some(format!("this studio follows {server}: runs are started there")),
         (None, EngineState::Failed(failure)) => Some(format!("no models: {}", failure.error)),
         _ => None,
     }
 }
-
-#[cfg(test)]
-mod batch_tests;
-#[cfg(test)]
-mod box_tests;
-#[cfg(test)]
-mod event_tests;
-#[cfg(test)]
-mod first_tests;
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-mod queue_tests;
-#[cfg(test)]
-mod segment_tests;
-#[cfg(test)]
-mod tests;

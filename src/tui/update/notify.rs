@@ -1,19 +1,23 @@
 //! Notifies the user of the end of a batch or a long run while the terminal is not focused.
 
-use super::*;
-use crate::tui::model::{TICK, notify::Work};
+use crate::tui::{
+    effect::Effect,
+    model::{Model, TICK, notify::Work},
+    text,
+};
+use specreel_client::present::formats::plural;
 use specreel_record::{RunState, StopReason};
 
 /// Ticks after which work is long: ten seconds.
 const LONG: usize = (10_000 / TICK.as_millis()) as usize;
 
-pub(super) fn focused(model: &mut Model, is_focused: bool) {
+pub(crate) fn focused(model: &mut Model, is_focused: bool) {
     model.notify.is_away = !is_focused;
     model.notify.missed_failure &= !is_focused;
 }
 
 /// After each message: note when work begins, and notify when all of it is over.
-pub(super) fn follow(model: &mut Model) -> Option<Effect> {
+pub(crate) fn follow(model: &mut Model) -> Option<Effect> {
     let is_batch = model.batches.active().is_some();
     if model.is_running() {
         let work = model.notify.work.get_or_insert(Work { since: model.tick, is_batch });

@@ -1,22 +1,23 @@
 //! Requesting runs, one at a time: a new request cancels the active run and waits for its end; one for another clip is queued.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use super::*;
-use crate::tui::model::Waiting;
+use crate::tui::{
+    effect::Effect,
+    model::{
+        Model, Tone, Waiting,
+        run::{Run, Subject},
+    },
+    pane::Pane,
+    update::{batch, engine_problem, remember, segments, verify},
+    view::is_stacked,
+};
+use specreel_client::present::{formats::plural, player::Player};
 use specreel_engine::{RunRequest, Turn};
-use specreel_record::Span;
+use specreel_record::{Pace, RunLog, Span};
+use specreel_speculate::Method;
 
-/// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
-pub(super) fn run(model: &mut Model) -> Vec<Effect> {
-    if model.library.marked.is_empty() {
-        return run_selected(model);
-    }
-    batch::choose_marked(model);
-    Vec::new()
-}
-
-pub(super) fn run_selected(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn run_selected(model: &mut Model) -> Vec<Effect> {
     match selected_subject(model) {
         Some(subject) => run_or_queue(model, subject),
         None => Vec::new(),
@@ -25,7 +26,7 @@ pub(super) fn run_selected(model: &mut Model) -> Vec<Effect> {
 
 fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     model.prompt.remember(&subject.prompt);
-    let mut effects = super::remember(model, &subject.video);
+    let mut effects = remember(model, &subject.video);
     effects.extend(match is_behind_another(model, &subject) {
         true => enqueue(model, subject),
         false => request(model, subject),
@@ -56,7 +57,7 @@ fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     start_waiting(model)
 }
 
-pub(super) fn drop_queue(model: &mut Model) -> bool {
+pub(crate) fn drop_queue(model: &mut Model) -> bool {
     let n = model.clip_queue.len();
     model.clip_queue.clear();
     if n > 0 {
@@ -65,7 +66,7 @@ pub(super) fn drop_queue(model: &mut Model) -> bool {
     n > 0
 }
 
-pub(super) fn again(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn again(model: &mut Model) -> Vec<Effect> {
     match shown_subject(model) {
         Some(subject) if subject.segments.is_empty() => request(model, subject),
         Some(subject) => {
@@ -75,29 +76,21 @@ pub(super) fn again(model: &mut Model) -> Vec<Effect> {
             let own: Vec<(Span, String)> = own.collect();
             segments::begin(model, subject, &own)
         }
-        None => run(model),
+        None => Vec::new(),
     }
 }
 
-/// Run the method that was picked: on the selected clip, and if that is the shown one, on all that the shown run is about.
-pub(super) fn with_method(model: &mut Model) -> Vec<Effect> {
-    let selected = model.library.selected().map(|entry| &entry.path);
-    let is_another =
-        selected.is_some_and(|path| model.runs.shown().is_some_and(|run| run.subject.video != *path));
-    if is_another { run_selected(model) } else { again(model) }
-}
-
 /// Re-run at once if a run of this session is shown: its prefill is kept, so a changed method shows soon.
-pub(super) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
     match model.runs.shown() {
         // Adjusting a parameter does not re-run all segments of a clip.
-        Some(run) if !run.replayed && run.group().is_none() && actions::is_ready(model) => again(model),
+        Some(run) if !run.replayed && run.group().is_none() && model.is_ready() => again(model),
         _ => Vec::new(),
     }
 }
 
 /// Ask a follow-up question about the shown caption: its prompt and its text precede the question.
-pub(super) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
+pub(crate) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
     let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else {
         return Vec::new();
     };
@@ -115,12 +108,12 @@ fn shown_subject(model: &Model) -> Option<Subject> {
 }
 
 /// A comparison's subject: the shown run's clip and prompt, or the selected ones. If something is missing, a notice says so.
-pub(super) fn subject(model: &mut Model) -> Option<Subject> {
+pub(crate) fn subject(model: &mut Model) -> Option<Subject> {
     let alone = |subject: Subject| Subject { segment: None, segments: Arc::default(), ..subject };
     shown_subject(model).map(alone).or_else(|| selected_subject(model))
 }
 
-pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
+pub(crate) fn selected_subject(model: &mut Model) -> Option<Subject> {
     let Some(entry) = model.library.selected() else {
         model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
         return None;
@@ -130,7 +123,7 @@ pub(super) fn selected_subject(model: &mut Model) -> Option<Subject> {
     Some(Subject { video, title, prompt: prompt_to_run(model)?, said, ..Subject::default() })
 }
 
-pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
+pub(crate) fn prompt_to_run(model: &mut Model) -> Option<String> {
     let prompt = model.prompt.text();
     if prompt.is_empty() {
         model.note(Tone::Bad, "the prompt is empty: type one, or press p for a preset");
@@ -139,7 +132,7 @@ pub(super) fn prompt_to_run(model: &mut Model) -> Option<String> {
 }
 
 /// A numbered request to run this method, and its run.
-pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
+pub(crate) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let id = model.runs.next;
     let request = RunRequest { measure: true, ..request_of(model, id, &subject, &method) };
     let run = live(model, id, subject, method, model.config.pace);
@@ -147,7 +140,7 @@ pub(super) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Wa
     Waiting { request, run }
 }
 
-pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Method) -> RunRequest {
+pub(crate) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Method) -> RunRequest {
     let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
     let usual = &model.config.request;
@@ -169,7 +162,7 @@ pub(super) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Met
     request
 }
 
-pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
+pub(crate) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
     Run {
         subject,
         label: model.methods.label_of(&method),
@@ -184,7 +177,7 @@ pub(super) fn live(model: &Model, id: u64, subject: Subject, method: Method, pac
     }
 }
 
-pub(super) fn method_to_run(model: &mut Model) -> Option<Method> {
+pub(crate) fn method_to_run(model: &mut Model) -> Option<Method> {
     if let Some(problem) = engine_problem(model) {
         model.note(Tone::Bad, problem);
         return None;
@@ -224,8 +217,8 @@ fn cancel_active(model: &mut Model) -> Vec<Effect> {
     vec![Effect::Cancel(id)]
 }
 
-pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
-    if !actions::is_ready(model) || model.runs.active().is_some() || model.batches.has_engine() {
+pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
+    if !model.is_ready() || model.runs.active().is_some() || model.batches.has_engine() {
         return Vec::new();
     }
     if model.waiting.is_none() && model.queue.is_empty() && model.batches.active().is_some() {
@@ -241,7 +234,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     // The next segment of a clip does not replace one that the user looks at.
     let continues = run.subject.segment.is_some_and(|s| s.index > 0);
     let is_before = |r: &Run| r.group() == run.group() && r.id() + 1 == run.id();
-    let is_last = model.runs.shown + 1 >= model.runs.all.len() && model.overlay.is_none();
+    let is_last = model.runs.shown + 1 >= model.runs.all.len() && model.screens.is_empty();
     let follow = match (continues, is_other_clip) {
         (true, _) => model.inspector.is_none() && model.runs.shown().is_some_and(is_before),
         // Nor does the next clip of the queue.
@@ -260,7 +253,7 @@ pub(super) fn start_waiting(model: &mut Model) -> Vec<Effect> {
 }
 
 /// Cancel active work, and run these one after another instead.
-pub(super) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
+pub(crate) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
     let effects = cancel(model);
     model.queue = queue;
     model.notice = None;
@@ -268,7 +261,7 @@ pub(super) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect
 }
 
 /// Cancel the active batch, the verification, or the active run, and drop those that wait.
-pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn cancel(model: &mut Model) -> Vec<Effect> {
     if let Some(stopped) = verify::stop(model) {
         model.note(Tone::Info, "the verification is cancelled");
         return vec![stopped];
@@ -283,4 +276,14 @@ pub(super) fn cancel(model: &mut Model) -> Vec<Effect> {
         model.note(Tone::Info, "the waiting run was dropped");
     }
     effects
+}
+
+/// Drop the clips that are queued; if there are none, cancel what is active.
+pub(crate) fn cancel_or_drop(model: &mut Model) -> Vec<Effect> {
+    if drop_queue(model) { Vec::new() } else { cancel(model) }
+}
+
+/// What that is called.
+pub(crate) fn cancel_word(model: &Model) -> &'static str {
+    if model.clip_queue.is_empty() { "cancel" } else { "drop the queue" }
 }

@@ -1,54 +1,17 @@
 //! Captioning the selected clip segment by segment: one run for each segment, one after another.
 
-use super::*;
-use specreel_record::{Segment, Span, span};
-use specreel_video::{Division, Scenes};
+use std::sync::Arc;
 
-pub(super) fn open(model: &mut Model) {
-    if runs::selected_subject(model).is_some() {
-        model.overlay = Some(Overlay::Segments(model.segment_length.clone()));
-    }
-}
+use crate::tui::{
+    effect::Effect,
+    model::{Model, Tone, run::Subject},
+    pane::Pane,
+    update::{batch, models, runs},
+    view::is_stacked,
+};
+use specreel_record::{Segment, Span};
 
-/// A length, `scenes`, or `scenes` with a threshold.
-fn division(typed: &str) -> Option<Division> {
-    let Some(threshold) = typed.trim().strip_prefix("scenes") else {
-        return span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S).map(Division::Even);
-    };
-    let default = Scenes::default();
-    let threshold = match threshold.trim() {
-        "" => default.threshold,
-        typed => typed.parse().ok().filter(|threshold| (0.1..=255.0).contains(threshold))?,
-    };
-    Some(Division::Scenes(Scenes { threshold, ..default }))
-}
-
-/// The length was typed: request the clip's segments, which needs its duration or its cuts.
-pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
-    let Some(division) = division(typed) else {
-        model.note(
-            Tone::Bad,
-            "invalid segments: expected at least one second, such as 30 or 1:30, or scenes, or scenes 35 (a threshold \
-             to 255)",
-        );
-        model.overlay = Some(Overlay::Segments(typed.to_owned()));
-        return Vec::new();
-    };
-    if models::are_in_the_way(model) {
-        return Vec::new();
-    }
-    let Some(subject) = runs::selected_subject(model) else { return Vec::new() };
-    model.segment_length = typed.trim().to_owned();
-    let video = subject.video.clone();
-    model.prompt.remember(&subject.prompt);
-    model.cutting = Some(subject);
-    if matches!(division, Division::Scenes(_)) {
-        model.note(Tone::Info, "finding scenes …");
-    }
-    vec![Effect::Cut(video, division)]
-}
-
-pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
+pub(crate) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
     let Some(subject) = model.cutting.take() else { return Vec::new() };
     match segments {
         Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }, &[]),
@@ -60,7 +23,7 @@ pub(super) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec
 }
 
 /// Run all segments of a subject, with its prompt, or the prompts that some have of their own.
-pub(super) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)]) -> Vec<Effect> {
+pub(crate) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)]) -> Vec<Effect> {
     if batch::is_in_the_way(model) || models::are_in_the_way(model) {
         return Vec::new();
     }

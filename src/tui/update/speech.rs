@@ -1,33 +1,13 @@
 //! What is said in a clip, for the prompts about it: a transcript, or what a speech model hears.
 
-use super::*;
-use crate::tui::SpeechNews;
+use std::path::Path;
 
-pub(super) fn open(model: &mut Model) {
-    let Some(entry) = model.library.selected() else {
-        return model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
-    };
-    let known = model.speech.get(&entry.path).map(|said| said.file.clone());
-    model.overlay = Some(Overlay::Speech { line: known.unwrap_or_default(), found: Vec::new() });
-}
+use crate::tui::{
+    effect::SpeechNews,
+    model::{Model, Tone},
+};
 
-/// A transcript or a speech model was typed for the selected clip; nothing ends what is known.
-pub(super) fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
-    let Some(entry) = model.library.selected() else { return Vec::new() };
-    let (video, title) = (entry.path.clone(), entry.title.clone());
-    let typed = typed.trim();
-    let words = match typed {
-        "" => format!("prompts about {title} are without speech"),
-        typed => format!("reading {typed} …"),
-    };
-    model.note(Tone::Info, words);
-    if typed.is_empty() {
-        model.speech.remove(&video);
-    }
-    vec![Effect::Listen(video, typed.to_owned())]
-}
-
-pub(super) fn news(model: &mut Model, video: &Path, news: SpeechNews) {
+pub(crate) fn news(model: &mut Model, video: &Path, news: SpeechNews) {
     let entry = model.library.entries.iter().find(|entry| entry.path == video);
     let title = entry.map(|entry| entry.title.clone()).unwrap_or_default();
     match news {

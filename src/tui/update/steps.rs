@@ -1,14 +1,18 @@
 //! Moving the cursor over the steps.
 
-use super::*;
+use crate::tui::{
+    model::{Model, Tone},
+    pane::Pane,
+    update::{inspect, panes},
+};
 use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
-pub(super) fn toggle(model: &mut Model) {
-    let to = if model.focus == Pane::Steps && model.overlay.is_none() { Pane::Caption } else { Pane::Steps };
-    actions::focus(model, to);
+pub(crate) fn toggle(model: &mut Model) {
+    let to = if model.focus == Pane::Steps && model.screens.is_empty() { Pane::Caption } else { Pane::Steps };
+    panes::focus(model, to);
 }
 
-pub(super) fn go(model: &mut Model, to: impl Fn(usize, usize) -> usize) {
+pub(crate) fn go(model: &mut Model, to: impl Fn(usize, usize) -> usize) {
     let Some(n) = model.runs.shown().map(|run| run.log.steps().len()).filter(|n| *n > 0) else { return };
     let here = model.shown_step().unwrap_or(n - 1);
     model.go_to_step(to(here, n));
@@ -16,7 +20,7 @@ pub(super) fn go(model: &mut Model, to: impl Fn(usize, usize) -> usize) {
 }
 
 /// Go to the next or previous step with a rejected draft or a loosened token.
-pub(super) fn seek(model: &mut Model, forward: bool) {
+pub(crate) fn seek(model: &mut Model, forward: bool) {
     let Some(run) = model.runs.shown() else { return };
     let log = &run.log;
     // Tokens before the step, and before the one after it.
@@ -37,7 +41,7 @@ pub(super) fn seek(model: &mut Model, forward: bool) {
     }
 }
 
-pub(super) fn none_left(model: &Model) -> &'static str {
+pub(crate) fn none_left(model: &Model) -> &'static str {
     let has_any = model.runs.shown().is_some_and(|run| run.log.tokens().any(is_notable));
     if has_any {
         "no more rejected or loosened tokens"

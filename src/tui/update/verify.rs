@@ -1,13 +1,16 @@
 //! Verifying the shown run: its context is decoded again without drafts, unseen, and the two texts are compared.
 
-use super::*;
-use crate::tui::model::run::Proof;
+use crate::tui::{
+    effect::Effect,
+    model::{EngineState, Model, Tone, run::Proof},
+    update::{engine_problem, runs},
+};
 use specreel_client::{UNSEEN, present::statistics::verification};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, RunState};
+use specreel_record::{Event, RunLog, RunState};
 
 /// Verify the shown run, or show an earlier result.
-pub(super) fn start(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn start(model: &mut Model) -> Vec<Effect> {
     match request(model) {
         Ok((proof, request)) => {
             model.proof = Some(proof);
@@ -55,7 +58,7 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
 }
 
 /// Take in an event of the run that verifies another one; its result is an event of that run.
-pub(super) fn on_event(model: &mut Model, event: &Event) {
+pub(crate) fn on_event(model: &mut Model, event: &Event) {
     let Some(proof) = &mut model.proof else { return };
     proof.log.apply(event);
     let (tone, words) = match proof.log.state() {
@@ -72,7 +75,7 @@ pub(super) fn on_event(model: &mut Model, event: &Event) {
 }
 
 /// End the verification that runs: the engine is needed for something else.
-pub(super) fn stop(model: &mut Model) -> Option<Effect> {
+pub(crate) fn stop(model: &mut Model) -> Option<Effect> {
     model.proof.take().map(|proof| Effect::Cancel(proof.log.run()))
 }
 

@@ -4,7 +4,7 @@ use crate::tui::{
     testing::{after_a_run, done, notice, press, run_of, screen, started, step},
 };
 use specreel_record::{
-    EventKind, Promise, StopReason, Verdict, Verification,
+    EventKind, Failure, Promise, StopReason, Verdict, Verification,
     testing::{ended, verified},
 };
 

@@ -1,9 +1,12 @@
 //! Playing runs: the clock of the shown run, and the keys that control it.
 
-use super::*;
+use crate::tui::{
+    action::Action,
+    model::{Model, Tone},
+};
 
 /// Advance the playback by a time on the screen. The runs of a group are played and shown one after another.
-pub(super) fn advance(model: &mut Model, ms: f64) {
+pub(crate) fn advance(model: &mut Model, ms: f64) {
     let Some(at) = model.playing() else { return };
     model.runs.all[at].log.advance(ms);
     if model.runs.all[at].log.is_at_end() {
@@ -25,7 +28,7 @@ fn follow(model: &mut Model, at: usize) {
     }
 }
 
-pub(super) fn control(model: &mut Model, action: Action) {
+pub(crate) fn control(model: &mut Model, action: Action) {
     let mut at = model.playing().unwrap_or(model.runs.shown);
     // Before the beginning of a segment is the end of the one before it.
     if matches!(action, Action::SeekBack | Action::StepBack)
@@ -64,7 +67,7 @@ pub(super) fn control(model: &mut Model, action: Action) {
     model.caption_up = 0;
 }
 
-pub(super) fn skip(model: &mut Model) {
+pub(crate) fn skip(model: &mut Model) {
     let Some(run) = model.runs.shown() else { return };
     let (id, group) = (run.id(), run.group());
     for run in &mut model.runs.all {
@@ -76,7 +79,7 @@ pub(super) fn skip(model: &mut Model) {
 }
 
 /// End the replay; its runs stay, complete.
-pub(super) fn end_replay(model: &mut Model) {
+pub(crate) fn end_replay(model: &mut Model) {
     let Some(replay) = model.replay.take() else { return };
     for run in model.runs.all.iter_mut().filter(|run| replay.contains(&run.id())) {
         run.log.skip();

@@ -1,8 +1,27 @@
 //! The caption pane: the caption as it streams, every token in the style of its verdict.
 
-use super::passage::Laid;
-use super::*;
-use crate::tui::model::{run::choice, search::Search};
+use ratatui::{
+    layout::Rect,
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use crate::tui::{
+    model::{
+        Model,
+        run::{Run, choice},
+        search::Search,
+    },
+    pane::Pane,
+    text,
+    theme::{Role, Theme},
+    view::{
+        Areas, areas, has_focus, legend,
+        passage::{self, Laid},
+    },
+    widgets::{Frame, clock_bar, filter_line, mark, on_border, panel, title},
+};
+use specreel_client::present::formats::plural;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Caption);
@@ -11,7 +30,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let room = usize::from(area.width).saturating_sub(14);
     let inner = text_area(model, area);
     let laid = Laid { rows: inner.height.into(), ..passage::lay(model, theme, inner.width.into()) };
-    if !model.search.query.is_empty() || model.overlay == Some(Overlay::Search) {
+    if !model.search.query.is_empty() || model.screens.typed_on(Pane::Caption).is_some() {
         block = block.title_top(search(model, &laid, theme, room).right_aligned());
     } else if let Some(run) = run {
         let state = playback(model, run, theme);
@@ -35,7 +54,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     frame.render_widget(block.title_bottom(right.right_aligned()), area);
     if let Some(run) = model.shown_replay() {
         let at = Rect { y: inner.bottom() + 1, height: 1, ..inner };
-        frame.render_widget(player::bar(&run.log, theme, at.width.into()), at);
+        frame.render_widget(clock_bar(&run.log, theme, at.width.into()), at);
     }
     let shown: Vec<_> = laid.lines.into_iter().skip(top).take(laid.rows).collect();
     frame.render_widget(Paragraph::new(shown), inner);
@@ -126,7 +145,7 @@ fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'st
         n => theme.span(Role::Dim, format!("{} of {n} ", (at + 1).min(n))),
     };
     let room = columns.saturating_sub(count.width() + 5);
-    let mut line = filter_line(model, query, model.overlay == Some(Overlay::Search), room, theme);
+    let mut line = filter_line(query, model.screens.typed_on(Pane::Caption), room, theme);
     line.push_span(count);
     line
 }

@@ -2,8 +2,25 @@
 //!
 //! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
-use super::*;
-use crate::tui::model::{frame_strips::FrameStrip, inspect::Heat, preview};
+use ratatui::{
+    layout::{
+        Constraint::{Length, Min},
+        Layout, Rect,
+    },
+    style::{Color, Style},
+    text::{Line, Span},
+    widgets::Paragraph,
+};
+
+use crate::{
+    color_depth::ColorDepth,
+    tui::{
+        model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
+        text,
+        theme::{Role, Theme},
+        widgets::{Frame, mean},
+    },
+};
 use specreel_client::present::heat;
 use specreel_record::PromptSeen;
 
@@ -151,7 +168,7 @@ fn pictures(map: &Map<'_>, strip: &FrameStrip, theme: &Theme, frame: &mut Frame<
                     let x = part(token(column, across), token(column + 1, across), w);
                     let y = part(token(pixel, down), token(pixel + 1, down), h);
                     let value = map.value(tile, pixel / down, column / across, plan.scale);
-                    let [r, g, b] = mix(blocks::mean(still, x, y), value);
+                    let [r, g, b] = mix(mean(still, x, y), value);
                     Color::Rgb(r, g, b)
                 };
                 if let Some(cell) = frame.buffer_mut().cell_mut((x + column as u16, y + 1 + row as u16)) {
@@ -212,6 +229,8 @@ fn cell(value: f32, theme: &Theme) -> Span<'static> {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::buffer::Buffer;
+
     use super::*;
     use crate::tui::ColorDepth;
 

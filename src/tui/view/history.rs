@@ -1,13 +1,27 @@
 //! The other runs next to the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
 
-use super::meters::NAME;
-use super::*;
+use ratatui::{
+    layout::{Constraint::Length, Rect},
+    text::Line,
+    widgets::{Cell, Row, Table},
+};
+
+use crate::tui::{
+    model::{
+        Model,
+        run::{Activity, Run},
+    },
+    text,
+    theme::{Role, Theme},
+    view::meters::NAME,
+    widgets::{Frame, Target, fitting, hang, number, widest},
+};
 use specreel_client::present::{
     formats::rate,
     statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
 };
 use specreel_record::{
-    Interval, Stats,
+    Interval, Stats, StopReason,
     speedup::{plain_speed, winner},
 };
 

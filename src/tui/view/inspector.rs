@@ -1,7 +1,22 @@
 //! The inspector: one token, its verdict and the reason, both models' choices, and where in the video it looks.
 
-use super::*;
-use crate::tui::model::inspect::Inspector;
+use ratatui::{
+    layout::{
+        Constraint::{Length, Max, Min},
+        Layout, Rect,
+    },
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::{Padding, Paragraph},
+};
+
+use crate::tui::{
+    model::{Model, inspect::Inspector},
+    text,
+    theme::{Role, Theme},
+    view::heat,
+    widgets::{Frame, cut, panel, title, track, wrap},
+};
 use specreel_client::present::reason::{details, reason, visible};
 use specreel_record::{Step, Token, log::Placed};
 

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::tui::model::Pane;
+use crate::tui::pane::Pane;
 
 const LEAST: (u16, u16) = (60, 16);
 

@@ -1,6 +1,12 @@
 //! The verdicts of a run with their live counts, each in its own style.
 
-use super::*;
+use ratatui::text::{Line, Span};
+
+use crate::tui::{
+    model::run::Run,
+    theme::{Role, Theme},
+    widgets::on_border,
+};
 use specreel_record::Verdict;
 
 /// For the border of a pane, in at most `columns`.

@@ -1,7 +1,23 @@
 //! The library pane.
 
-use super::*;
-use crate::tui::model::library::Entry;
+use ratatui::{
+    layout::{
+        Constraint::{Length, Min},
+        Layout, Rect,
+    },
+    style::Style,
+    text::{Line, Span},
+    widgets::{List, ListState, Paragraph},
+};
+
+use crate::tui::{
+    model::{Model, library::Entry, preview},
+    pane::Pane,
+    text,
+    theme::{Role, Theme},
+    view::has_focus,
+    widgets::{Frame, Slot, Target, cut, filter_line, panel, picture, title, window_top, wrap},
+};
 use specreel_record::units;
 
 /// The fewest columns in which a directory can be distinguished from another one.
@@ -33,10 +49,10 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         order => format!("{count}· {order} "),
     };
     block = block.title_top(Line::styled(count, dim).right_aligned());
-    let is_typed = model.overlay == Some(Overlay::Filter);
-    if is_typed || !library.filter.is_empty() {
+    let typed = model.screens.typed_on(Pane::Library);
+    if typed.is_some() || !library.filter.is_empty() {
         let room = usize::from(area.width).saturating_sub(8);
-        block = block.title_bottom(filter_line(model, &library.filter, is_typed, room, theme));
+        block = block.title_bottom(filter_line(&library.filter, typed, room, theme));
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -74,7 +90,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let list = List::new(lines).highlight_style(style);
     let mut state = ListState::default().with_selected(Some(library.cursor - top));
     frame.render_stateful_widget(list, inner, &mut state);
-    preview::small(model, theme, frame, foot)
+    thumbnail(model, theme, frame, foot)
 }
 
 struct Tag {
@@ -144,4 +160,17 @@ fn entry_line(
         Span::styled(tag.state, of(tag.role)),
         Span::styled(format!("{dir}{fill}{right}"), dim),
     ])
+}
+
+/// The picture of the selected clip, or why there is none.
+fn thumbnail(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) -> Option<Slot> {
+    if let Some(problem) = model.library.selected()?.problem() {
+        let inside = Rect { x: area.x + 1, width: area.width.saturating_sub(2), ..area };
+        let mut lines = wrap([(problem, theme.style(Role::Bad))], inside.width.into());
+        cut(&mut lines, inside.height.into(), inside.width.into());
+        frame.render_widget(Paragraph::new(lines), inside);
+        return None;
+    }
+    let strip = model.strips.get(&preview::thumbnail(&model.library.selected()?.path))?;
+    picture(strip.frames.first()?, model.config.colors, frame, area)
 }

@@ -1,12 +1,31 @@
 //! The meters pane: the shown run in numbers and bars.
 
-use super::*;
-use crate::tui::model::run::choice;
+use ratatui::{
+    layout::{
+        Constraint::{Length, Min},
+        Layout, Rect,
+    },
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::{Padding, Paragraph, Sparkline, Wrap},
+};
+
+use crate::tui::{
+    model::{
+        EngineState, Model,
+        run::{Activity, Run, choice},
+    },
+    pane::Pane,
+    text,
+    theme::{Role, Theme},
+    view::{has_focus, history, is_wide, legend, passage},
+    widgets::{Frame, hang, panel, title, track},
+};
 use specreel_client::present::{
     formats::{NOTHING, bytes, duration, rate, rough, speedup},
     statistics::{NOT_MEASURED, basis, in_passes, verification},
 };
-use specreel_record::{Stage, Step, log::Speed};
+use specreel_record::{Stage, Step, StopReason, log::Speed};
 
 pub(super) const NAME: usize = 10;
 

@@ -1,8 +1,11 @@
 //! The window's title and progress.
 
-use super::*;
-use crate::tui::window::{Outside, Progress};
-use specreel_record::Stage;
+use crate::tui::{
+    model::{EngineState, Model, run::Activity},
+    text,
+    window::{Outside, Progress},
+};
+use specreel_record::{Stage, StopReason};
 
 pub(crate) fn outside(model: &Model) -> Outside {
     let named = |name: &str, state: &str| format!("specreel: {} – {state}", text::clean_line(name));

@@ -3,12 +3,31 @@
 
 use std::borrow::Cow;
 
-use super::wrap::wrap_placed;
-use super::*;
-use crate::tui::model::search::matches;
-use specreel_client::present::player::{Fate, Scene};
+use ratatui::{
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+};
+
+use crate::{
+    color_depth::ColorDepth,
+    tui::{
+        action::Action,
+        keymap::KeyContext,
+        model::{
+            EngineState, Model,
+            run::{Activity, Run},
+            search::matches,
+        },
+        theme::{Role, Theme},
+        widgets::{hang, wrap, wrap_placed},
+    },
+};
+use specreel_client::present::{
+    formats::plural,
+    player::{Fate, Scene},
+};
 use specreel_demo as assets;
-use specreel_record::Verdict;
+use specreel_record::{StopReason, Verdict};
 
 /// The token under the cursor, with and without colors.
 const CURSOR: Modifier = Modifier::REVERSED;

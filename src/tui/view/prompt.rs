@@ -1,6 +1,16 @@
 //! The prompt pane.
 
-use super::*;
+use ratatui::{layout::Rect, style::Modifier, widgets::Padding};
+
+use crate::tui::{
+    action::Action,
+    keymap::KeyContext,
+    model::Model,
+    pane::Pane,
+    theme::{Role, Theme},
+    view::has_focus,
+    widgets::{Frame, panel, title},
+};
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Prompt);

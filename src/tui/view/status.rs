@@ -1,9 +1,23 @@
 //! The first and the last line: method, models, the engine's state, and the available keys.
 
-use super::*;
+use ratatui::{
+    layout::Rect,
+    style::{Modifier, Style},
+    text::{Line, Span},
+    widgets::{Clear, Padding, Paragraph},
+};
+
 use crate::tui::{
-    Key, KeyCode,
-    model::{Tone, batch::Phase, compare::Below},
+    action::Action,
+    key::{Key, KeyCode},
+    keymap::KeyContext,
+    model::{
+        EngineState, Model, Tone,
+        run::{Activity, Run},
+    },
+    text,
+    theme::{Role, Theme},
+    widgets::{Frame, SPINNER, Target, cut, mark, rule, track, wrap},
 };
 use specreel_client::present::estimate;
 use specreel_record::{Ready, Stage};
@@ -12,8 +26,6 @@ use specreel_record::{Ready, Stage};
 const LEFT_MS: f64 = 1000.0;
 
 const LONG: u16 = 4;
-
-pub(super) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// The first line: the method on the left, the models on the right.
 pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
@@ -212,46 +224,23 @@ fn which(model: &Model, run: &Run) -> Option<String> {
     Some(format!("{} of {}", at + 1, lanes.len()))
 }
 
-/// The actions to show in each context, the most useful first.
+/// The actions whose keys are shown, the most useful first.
 fn useful(model: &Model) -> &'static [Action] {
     use Action::{
-        Again, Back, Choose, ClearLine, Compare, Complete, Copy, Delete, Down, Edit, EditCaption, Existing,
-        Export, Faster, Filter, FilterSessions, Heat, Help, History, Inspect, Interrupt, KnobUp, Mark,
-        MarkAll, Methods, Newline, NextKnob, NextLoosened, NextMatch, NextPane, Open, PageDown, Pause, Pick,
-        Presets, Preview, Prompt, Quit, Reset, Retry, Run, Save, Search, SeekForward, Segments, Sessions,
-        SidecarForm, Skip, StepForward, Steps, TokenForward, Verify, Yes,
+        Again, Back, Compare, Copy, Down, Export, Faster, Filter, Heat, Help, History, Inspect, Interrupt,
+        KnobUp, Mark, MarkAll, Methods, NextLoosened, NextMatch, NextPane, Open, Pause, Presets, Preview,
+        Prompt, Quit, Run, Search, SeekForward, Segments, Sessions, Skip, StepForward, Steps, TokenForward,
+        Verify,
     };
+    if let Some(screen) = model.screens.top() {
+        return screen.hints(model);
+    }
     let busy = model.is_running();
     match model.key_context() {
-        KeyContext::Methods => &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back],
-        KeyContext::Edit => &[KnobUp, Edit, Choose, Save, Reset, Back],
-        KeyContext::List => &[Choose, Back],
-        KeyContext::Models if model.models.confirm.is_some() => &[Choose, Back],
-        KeyContext::Models => &[Choose, NextPane, Delete, Back, ClearLine],
-        KeyContext::Sessions => &[Choose, FilterSessions, Delete, Back],
-        KeyContext::Confirm => &[Yes, Back],
-        KeyContext::Batch => match model.batches.shown().map(|batch| batch.phase) {
-            Some(Phase::Chosen) => &[Choose, SidecarForm, Existing, Back],
-            Some(Phase::Ended) => &[Choose, EditCaption, Retry, Down, Back],
-            _ => &[Choose, Interrupt, EditCaption, Down, Back],
-        },
-        KeyContext::CaptionEdit => &[Save, Newline, Back],
-        KeyContext::Pick => &[Choose, Pick, Back],
-        KeyContext::Timeline => &[Choose, Again, EditCaption, Down, Back, ClearLine],
-        KeyContext::Compare => match model.comparison.as_ref().map(|comparison| comparison.below) {
-            Some(Below::Race) if !busy => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
-            _ => &[NextPane, Down, Choose, Back],
-        },
-        KeyContext::Preview => &[Pause, SeekForward, Faster, Down, Run, Back],
         KeyContext::Inspector => &[TokenForward, StepForward, NextLoosened, Heat, Back, Help],
         KeyContext::Steps if model.back_cancels() => &[Back, Down, NextLoosened, Inspect, NextPane, Help],
         KeyContext::Steps => &[Down, NextLoosened, Inspect, NextPane, Back, Help],
         KeyContext::Player => &[Pause, StepForward, Faster, Skip, SeekForward, Back, Again, Help],
-        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Help { .. })) => &[Back, Down, PageDown],
-        KeyContext::Entry if matches!(model.overlay, Some(Overlay::Open { .. } | Overlay::Speech { .. })) => {
-            &[Choose, Complete, Back, ClearLine]
-        }
-        KeyContext::Entry => &[Choose, Back, ClearLine],
         KeyContext::Prompt if busy => &[Back, Interrupt, NextPane, Help],
         KeyContext::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
         _ if model.back_cancels() => &[Back, Methods, NextPane, Help],
@@ -275,40 +264,16 @@ fn useful(model: &Model) -> &'static [Action] {
 }
 
 fn word(model: &Model, action: Action) -> &'static str {
-    match (action, &model.overlay) {
-        (Action::Back, _) if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
-        (Action::Back, _) if model.back_cancels() => "cancel",
-        (Action::Back, _) if model.sessions.confirm => "no",
-        (Action::Back, Some(Overlay::Models { .. })) => match &model.models {
-            models if models.confirm.is_some() => "no",
-            models if models.is_changing() || models.pull.is_some() => "cancel",
-            _ => "back",
-        },
-        (Action::NextPane, Some(Overlay::Models { .. })) => "list",
-        (Action::Delete, Some(Overlay::Models { .. })) => "remove",
-        (Action::Back, None) if model.shows_player() && model.shown_replay().is_none() => "skip",
-        (Action::Pause, _) if !model.is_playing() => "play",
-        (Action::NextPane, Some(Overlay::Compare)) => "view",
-        (Action::Down, Some(Overlay::Compare)) => "method",
-        (Action::Down, Some(Overlay::Preview | Overlay::Batch)) => "clip",
-        (Action::Down, None) if model.key_context() == KeyContext::Steps => "step",
-        (Action::Choose, Some(overlay)) => match overlay {
-            Overlay::Models { .. } if model.models.confirm.is_some() => "yes",
-            Overlay::Presets(_)
-            | Overlay::History { .. }
-            | Overlay::Models { .. }
-            | Overlay::Speech { .. } => "use",
-            Overlay::Methods { .. } | Overlay::Edit(_) | Overlay::Pick { .. } | Overlay::Segments(_) => "run",
-            Overlay::Value { .. } => "set",
-            Overlay::Batch if model.batches.next.is_some() => "start",
-            Overlay::Compare | Overlay::Batch | Overlay::Timeline { .. } => "show",
-            Overlay::Export(_) | Overlay::SaveMethod(_) => "save",
-            Overlay::Sessions => "replay",
-            Overlay::Ask(_) => "ask",
-            Overlay::Open { .. } => "open",
-            Overlay::Search => "search",
-            _ => "keep",
-        },
+    if let Some(screen) = model.screens.top() {
+        let usual = if action == Action::Choose { "keep" } else { action.short() };
+        return screen.word(action, model).unwrap_or(usual);
+    }
+    match action {
+        Action::Back if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
+        Action::Back if model.back_cancels() => "cancel",
+        Action::Back if model.shows_player() && model.shown_replay().is_none() => "skip",
+        Action::Pause if !model.is_playing() => "play",
+        Action::Down if model.key_context() == KeyContext::Steps => "step",
         _ => action.short(),
     }
 }

@@ -1,8 +1,27 @@
 //! The ledger: a row for each step, and below them the details of the selected one.
 
-use super::*;
+use ratatui::{
+    layout::{
+        Constraint::{self, Fill, Length, Min},
+        Layout, Margin, Rect,
+    },
+    style::{Modifier, Style},
+    text::Line,
+    widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
+};
+
+use crate::{
+    color_depth::ColorDepth,
+    tui::{
+        model::{Model, run::Run},
+        pane::Pane,
+        theme::{Role, Theme},
+        view::{has_focus, inspector, legend, passage},
+        widgets::{Frame, Target, number, panel, rule, scrollbar, title, wrap},
+    },
+};
 use specreel_client::present::{
-    formats::duration,
+    formats::{duration, plural},
     ledger::{self, Mark, Piece},
 };
 

@@ -1,0 +1,129 @@
+//! The method editor: the five choices of a method and the keys of each.
+
+use ratatui::{
+    layout::Constraint::{Fill, Length},
+    style::Style,
+    text::{Line, Span},
+    widgets::Row,
+};
+
+use super::{method_list, methods::MethodPicker, save_method, value::ValueLine};
+use crate::tui::{
+    action::Action,
+    keymap::KeyContext,
+    model::{
+        Model, Tone,
+        edit::{self, rows, value},
+        stack::{Screen, Turn},
+    },
+    text,
+    theme::{Role, Theme},
+    update::runs,
+    widgets::{Frame, dialog, list, mark, popup},
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct MethodEditor {
+    pub cursor: usize,
+}
+
+impl MethodEditor {
+    /// Adjust the choice or the value under the cursor.
+    fn turn(&self, model: &mut Model, up: bool) {
+        let Some(method) = model.methods.current() else { return };
+        let Some(row) = rows(method).get(self.cursor).copied() else { return };
+        match edit::turned(method, row, up) {
+            Ok(method) => model.methods.replace(method),
+            Err(problem) => model.note(Tone::Bad, problem),
+        }
+    }
+
+    /// Type the value under the cursor.
+    fn ask_value(&self, model: &mut Model) -> Turn {
+        let Some(method) = model.methods.current() else { return Turn::stay() };
+        match rows(method).get(self.cursor).and_then(|row| edit::typeable(method, *row)) {
+            Some(line) => Turn::over(ValueLine::new(self.cursor, line)),
+            None => {
+                model.note(Tone::Info, "press ← or → to change a choice");
+                Turn::stay()
+            }
+        }
+    }
+}
+
+impl Screen for MethodEditor {
+    fn context(&self) -> KeyContext {
+        KeyContext::Edit
+    }
+
+    fn hints(&self, _model: &Model) -> &'static [Action] {
+        use Action::{Back, Choose, Edit, KnobUp, Reset, Save};
+        &[KnobUp, Edit, Choose, Save, Reset, Back]
+    }
+
+    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
+        (action == Action::Choose).then_some("run")
+    }
+
+    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
+        match action {
+            Action::KnobUp | Action::KnobDown => self.turn(model, action == Action::KnobUp),
+            Action::Edit => return self.ask_value(model),
+            Action::Reset => {
+                method_list::reset(model, model.methods.chosen);
+                self.cursor = self.cursor.min(self.rows(model).saturating_sub(1));
+            }
+            Action::Save => return save_method::open(model),
+            Action::Choose => return Turn::Leave(runs::again_if_shown(model)),
+            // One level back, to the picker.
+            Action::Back => return Turn::open(MethodPicker::new(model)),
+            _ => return Turn::Pass,
+        }
+        Turn::stay()
+    }
+
+    fn cursor(&mut self) -> Option<&mut usize> {
+        Some(&mut self.cursor)
+    }
+
+    fn rows(&self, model: &Model) -> usize {
+        model.methods.current().map_or(0, |method| rows(method).len())
+    }
+
+    fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+        let Some(method) = model.methods.current() else { return };
+        let rows = rows(method);
+        let label = text::fit(&model.methods.label(model.methods.chosen), 40);
+        let head = Line::from(vec![
+            theme.span(Role::Title, format!(" {label} ")),
+            mark(method.lossless(), theme),
+            Span::raw(" "),
+        ]);
+        let block = dialog("Method", theme).title_bottom(head.right_aligned());
+        // The height fits most methods, so that the box keeps its size as choices change.
+        let inner = popup(frame, theme, 84, 20.max(rows.len() as u16 + 2), block);
+        let dim = theme.style(Role::Dim);
+        let [name, value_width] = [11, 18];
+        let widths = [Length(name), Length(value_width), Fill(1)];
+        let last = usize::from(inner.width.saturating_sub(name + value_width + 4));
+        list(frame, theme, inner, (self.cursor, rows.len()), (None, &widths), |i| {
+            let value = value(method, rows[i]);
+            let shown = value.as_deref().unwrap_or("default").replace('_', " ");
+            let shown = text::fit(&shown, usize::from(value_width).saturating_sub(4));
+            let shown = if i == self.cursor { format!("‹ {shown} ›") } else { format!("  {shown}") };
+            let cells = match rows[i] {
+                edit::Row::Choice(axis) => [
+                    theme.span(Role::Title, axis.name),
+                    theme.span(Role::Accent, shown),
+                    Span::styled(text::fit(axis.question, last), dim),
+                ],
+                edit::Row::Key(_, key) => [
+                    Span::raw(""),
+                    Span::styled(shown, if value.is_none() { dim } else { Style::new() }),
+                    Span::styled(text::fit(&key.name.replace('_', " "), last), dim),
+                ],
+            };
+            Row::new(cells)
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! Captioning the selected clip in segments: their length is typed.
+
+use crate::tui::{
+    action::Action,
+    effect::Effect,
+    line::InputLine,
+    model::{
+        Model, Tone,
+        stack::{Screen, Turn},
+    },
+    theme::Theme,
+    update::{models, runs},
+    widgets::{Frame, line_box},
+};
+use specreel_record::span;
+use specreel_video::{Division, Scenes};
+
+#[derive(Debug)]
+pub(crate) struct SegmentsLine {
+    line: InputLine,
+}
+
+pub(crate) fn open(model: &mut Model) {
+    if runs::selected_subject(model).is_some() {
+        model.screens.open(SegmentsLine { line: InputLine::suggested(&model.segment_length) });
+    }
+}
+
+/// A length, `scenes`, or `scenes` with a threshold.
+fn division(typed: &str) -> Option<Division> {
+    let Some(threshold) = typed.trim().strip_prefix("scenes") else {
+        return span::seconds(typed).filter(|s| *s >= span::LEAST_SEGMENT_S).map(Division::Even);
+    };
+    let default = Scenes::default();
+    let threshold = match threshold.trim() {
+        "" => default.threshold,
+        typed => typed.parse().ok().filter(|threshold| (0.1..=255.0).contains(threshold))?,
+    };
+    Some(Division::Scenes(Scenes { threshold, ..default }))
+}
+
+/// The length was typed: request the clip's segments, which needs its duration or its cuts.
+fn choose(model: &mut Model, typed: &str) -> Turn {
+    let Some(division) = division(typed) else {
+        model.note(
+            Tone::Bad,
+            "invalid segments: expected at least one second, such as 30 or 1:30, or scenes, or scenes 35 (a threshold \
+             to 255)",
+        );
+        return Turn::stay();
+    };
+    if models::are_in_the_way(model) {
+        return Turn::leave();
+    }
+    let Some(subject) = runs::selected_subject(model) else { return Turn::leave() };
+    model.segment_length = typed.trim().to_owned();
+    let video = subject.video.clone();
+    model.prompt.remember(&subject.prompt);
+    model.cutting = Some(subject);
+    if matches!(division, Division::Scenes(_)) {
+        model.note(Tone::Info, "finding scenes …");
+    }
+    Turn::Leave(vec![Effect::Cut(video, division)])
+}
+
+impl Screen for SegmentsLine {
+    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
+        (action == Action::Choose).then_some("run")
+    }
+
+    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
+        match action {
+            Action::Choose => choose(model, &self.line.text),
+            _ => Turn::Pass,
+        }
+    }
+
+    fn line(&mut self) -> Option<&mut InputLine> {
+        Some(&mut self.line)
+    }
+
+    fn draw(&self, _model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+        line_box("Segment length (30, 1:30), or scenes", &self.line, &[], theme, frame);
+    }
+}

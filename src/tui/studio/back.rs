@@ -1,0 +1,68 @@
+//! Going back and quitting: what Esc, Ctrl-C and q do.
+
+use crate::tui::{
+    action::Action,
+    effect::Effect,
+    model::{Model, batch::Phase, run::Run, search::Search},
+    pane::Pane,
+    update::{panes, runs, watch},
+    view::is_wide,
+};
+
+pub(super) fn back(model: &mut Model) -> Vec<Effect> {
+    if !model.screens.is_empty() {
+        model.screens.pop();
+        return Vec::new();
+    }
+    if model.back_cancels() {
+        return runs::cancel_or_drop(model);
+    }
+    match model.focus {
+        Pane::Library if !model.library.filter.is_empty() => model.library.clear_filter(),
+        Pane::Library if !model.library.marked.is_empty() => model.library.marked.clear(),
+        Pane::Prompt => model.focus = model.before_prompt,
+        _ if model.inspector.take().is_some() => {}
+        Pane::Steps if model.shown_step().is_some() => model.step_cursor = None,
+        Pane::Steps if !is_wide(model.size) => model.focus = Pane::Caption,
+        Pane::Caption if !model.search.query.is_empty() => model.search = Search::default(),
+        _ if model.shown_replay().is_some() => watch::end_replay(model),
+        _ if model.shows_player() => watch::skip(model),
+        _ => {}
+    }
+    Vec::new()
+}
+
+pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
+    let cancelling = match model.batches.active() {
+        Some(batch) => batch.phase == Phase::Cancelling,
+        None => model.runs.active().is_some_and(|r| r.cancelling),
+    };
+    if model.is_running() && !cancelling {
+        model.clip_queue.clear();
+        return runs::cancel(model);
+    }
+    // It may be meant for a run that has just ended.
+    sure_or_ask(model, Action::Interrupt, "to quit")
+}
+
+pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
+    match model.is_running() {
+        true => sure_or_ask(model, Action::Quit, "to cancel the run and quit"),
+        false => leave(model),
+    }
+}
+
+/// Leave if the key was pressed twice.
+fn sure_or_ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
+    if panes::is_sure(model, action) {
+        return leave(model);
+    }
+    panes::ask(model, model.key_context(), action, what);
+    Vec::new()
+}
+
+fn leave(model: &Model) -> Vec<Effect> {
+    let proof = model.proof.as_ref().map(|proof| proof.log.run());
+    let cancel = model.runs.active().map(Run::id).or(proof).map(Effect::Cancel);
+    cancel.into_iter().chain([Effect::Quit]).collect()
+}

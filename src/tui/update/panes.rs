@@ -1,0 +1,83 @@
+//! The panes: which has the focus, and where their cursors are.
+
+use crate::tui::{
+    action::Action,
+    keymap::KeyContext,
+    model::{Model, Tone},
+    pane::Pane,
+    picker::Move,
+    update::{search, steps},
+    view,
+};
+
+pub(crate) fn focus(model: &mut Model, pane: Pane) {
+    if pane == Pane::Prompt && model.focus != Pane::Prompt {
+        model.before_prompt = model.focus;
+    }
+    model.screens.close();
+    if !matches!(pane, Pane::Caption | Pane::Steps) {
+        model.inspector = None;
+    }
+    model.focus = pane;
+}
+
+/// Move the cursor of the pane that has the focus.
+pub(crate) fn go(model: &mut Model, go: Move) {
+    match model.focus {
+        Pane::Library => go_in_library(model, go),
+        Pane::Caption => {
+            let most = view::caption::overflow(model);
+            // Counted from the end, so that the stream can be followed.
+            let down = most.saturating_sub(model.caption_up.min(most));
+            model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
+        }
+        Pane::Steps => {
+            let page = model.page();
+            steps::go(model, |at, n| go.apply(at, n, page));
+        }
+        Pane::Meters => match go {
+            Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
+            Move::By(_) => show_run(model, model.runs.shown + 1),
+            Move::Pages(_) => {}
+            Move::To(run) => show_run(model, run),
+            Move::Top => show_run(model, 0),
+            Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
+        },
+        Pane::Prompt => {}
+    }
+}
+
+pub(crate) fn go_in_library(model: &mut Model, go: Move) {
+    model.library.cursor = go.apply(model.library.cursor, model.library.shown.len(), model.page());
+}
+
+pub(crate) fn show_run(model: &mut Model, index: usize) {
+    if index < model.runs.all.len() && index != model.runs.shown {
+        let before = model.runs.shown().and_then(|r| r.group());
+        model.runs.shown = index;
+        // The captions of all segments are in the pane already.
+        match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
+            Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.segment)),
+            None => model.caption_up = 0,
+        }
+    }
+}
+
+/// After a resize the caption may have fewer lines.
+pub(crate) fn keep_caption_in_view(model: &mut Model) {
+    if model.caption_up > 0 {
+        model.caption_up = model.caption_up.min(view::caption::overflow(model));
+    }
+}
+
+/// True if the previous key asked for the same.
+pub(crate) fn is_sure(model: &Model, action: Action) -> bool {
+    model.asked == Some(action)
+}
+
+/// Ask for the action's key a second time.
+pub(crate) fn ask(model: &mut Model, context: KeyContext, action: Action, what: &str) {
+    let key = model.keymap.keys(context, action).first().map(ToString::to_string);
+    model.note(Tone::Info, format!("press {} again {what}", key.unwrap_or_default()));
+    model.asked = Some(action);
+}

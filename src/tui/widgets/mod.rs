@@ -1,0 +1,23 @@
+//! What panes and screens are drawn with. Widgets know themes, and nothing of the studio's state.
+
+mod blocks;
+mod boxes;
+mod chart;
+mod dial;
+mod frame;
+mod marks;
+mod table;
+mod typed;
+mod wrap;
+
+pub(crate) use blocks::{mean, picture};
+pub(crate) use boxes::{around, dialog, on_border, panel, popup, rule, title};
+pub(crate) use chart::{chart, line_marker};
+pub(crate) use dial::{bar as clock_bar, clock as clock_words};
+pub(crate) use frame::{Frame, Hit, Slot, Target};
+pub(crate) use marks::{SPINNER, mark, sign, track};
+pub(crate) use table::{
+    BELOW, below_list, cell_columns, fitting, list, list_of, named, number, scrollbar, widest, window_top,
+};
+pub(crate) use typed::{filter_line, line_box, path_box, typed_after};
+pub(crate) use wrap::{cut, hang, wrap, wrap_placed};
