@@ -143,7 +143,7 @@ pub(crate) fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
 }
 
 pub(crate) fn notice(studio: &mut Studio) -> String {
-    studio.model().notice.clone().map(|(_, words)| words).unwrap_or_default()
+    studio.model().notices.shown.clone().map(|(_, words)| words).unwrap_or_default()
 }
 
 /// The screen on top, which is one of these.

@@ -1,15 +1,17 @@
 //! The library: embedded clips, recent files, videos of directories, opened files; filtered by name, one of them selected.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
 use nucleo_matcher::Config;
 
-use super::{order::Sort, search::fuzzy};
+use super::{frame_strips::FrameStrips, order::Sort, preview::Preview, search::fuzzy};
 use crate::tui::{config::ClipFacts, effect::VideoFile, text};
+use specreel_client::Transcript;
 pub(crate) use specreel_video::folder::is_video;
 
 /// What an entry is, in the default order.
@@ -68,6 +70,18 @@ pub(crate) struct Library {
     pub captioned: HashSet<PathBuf>,
     /// Clips that the user marked, in this order.
     pub marked: Vec<PathBuf>,
+    /// The frames of clips that were read.
+    pub strips: FrameStrips,
+    /// Where the preview of a clip was left.
+    pub preview: Option<Preview>,
+    /// What is said in clips, for the prompts about them.
+    pub speech: BTreeMap<PathBuf, Arc<Transcript>>,
+    /// The segment length as it was last typed.
+    pub segment_length: String,
+    /// A typed path is being opened.
+    pub opening: bool,
+    /// The file that was opened and not yet probed.
+    pub opened: Option<PathBuf>,
 }
 
 /// Only clips this close to the selected one are probed.

@@ -18,6 +18,8 @@ pub(crate) struct Methods {
     pub turned: Vec<Method>,
     pub chosen: usize,
     pub knob: usize,
+    /// Which of them are compared.
+    pub picked: Vec<bool>,
 }
 
 impl Methods {
@@ -25,7 +27,7 @@ impl Methods {
     pub fn new(mut presets: Vec<Method>, name: &str) -> Self {
         presets.sort_by_key(systems::rank);
         let chosen = presets.iter().position(|m| m.name == name).unwrap_or(0);
-        Self { turned: presets.clone(), presets, chosen, knob: 0 }
+        Self { turned: presets.clone(), presets, chosen, knob: 0, picked: Vec::new() }
     }
 
     pub fn current(&self) -> Option<&Method> {

@@ -1,6 +1,7 @@
-//! The studio's state. Changed only by [`super::update::update`], read only by the views.
+//! The studio's state. Changed only by the screens and by [`super::update`], read only by the views.
 
 pub(crate) mod batch;
+pub(crate) mod caption;
 pub(crate) mod compare;
 pub(crate) mod edit;
 pub(crate) mod frame_strips;
@@ -13,6 +14,7 @@ pub(crate) mod order;
 mod playing;
 pub(crate) mod preview;
 pub(crate) mod prompt;
+pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -21,15 +23,9 @@ pub(crate) mod stack;
 pub(crate) mod steps;
 pub(crate) mod timeline;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::time::Duration;
 
-use super::{question::Answers, text};
-use crate::tui::{
+use super::{
     action::Action,
     config::StudioConfig,
     error::StudioError,
@@ -37,38 +33,27 @@ use crate::tui::{
     keymap::{KeyContext, Keymap},
     mouse::Mouse,
     pane::Pane,
+    question::Answers,
+    text,
     theme::Theme,
 };
 use batch::Batches;
-use compare::Comparison;
-use frame_strips::FrameStrips;
-use inspect::Inspector;
+use caption::CaptionPane;
 use library::Library;
 use methods::Methods;
+pub(crate) use models::EngineState;
 use models::Models;
-use notify::NotifyState;
-use preview::Preview;
+use notify::Notices;
 use prompt::PromptEditor;
-use replay::Replay;
-use run::{Proof, Run, Runs, Subject};
-use search::Search;
+use queue::Queue;
+use run::{Run, Runs};
 use sessions::Sessions;
-use specreel_client::Transcript;
 use specreel_demo as assets;
-use specreel_engine::RunRequest;
-use specreel_record::{Failure, Ready, Stage};
+use specreel_record::Ready;
 use stack::Stack;
-use steps::StepCursor;
 
 /// While the engine works, a [`Msg::Tick`](super::Msg::Tick) comes so often.
 pub(crate) const TICK: Duration = Duration::from_millis(120);
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum EngineState {
-    Loading { stage: Stage, done: u64, total: u64 },
-    Ready(Ready),
-    Failed(Failure),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -76,10 +61,25 @@ pub(crate) enum Tone {
     Bad,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub request: RunRequest,
-    pub run: Run,
+/// What was pressed or clicked before.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// The last click, if it selected a row: another one at once runs it.
+    pub clicked: Option<Mouse>,
+    /// The action of the last key, if it must be pressed twice.
+    pub asked: Option<Action>,
+    /// The pane that had the focus before the prompt.
+    pub before_prompt: Pane,
+}
+
+/// How the screen looks.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub themes: Vec<Theme>,
+    pub theme: usize,
+    pub images: ImageProtocol,
+    /// The clock of what moves while the engine works.
+    pub tick: usize,
 }
 
 pub(crate) struct Model {
@@ -87,58 +87,19 @@ pub(crate) struct Model {
     pub focus: Pane,
     pub screens: Stack,
     pub library: Library,
-    pub preview: Option<Preview>,
-    pub strips: FrameStrips,
     pub prompt: PromptEditor,
     pub methods: Methods,
     pub models: Models,
-    pub engine: EngineState,
     pub runs: Runs,
-    pub waiting: Option<Waiting>,
-    pub proof: Option<Proof>,
-    /// Runs of a comparison, or segments of a clip, that wait for the one before them.
-    pub queue: VecDeque<Waiting>,
-    /// Clips that are captioned after all of those.
-    pub clip_queue: VecDeque<Waiting>,
+    pub queue: Queue,
     pub batches: Batches,
-    /// The subject of a run in segments, until the segments are known.
-    pub cutting: Option<Subject>,
-    /// What is said in clips, for the prompts about them.
-    pub speech: BTreeMap<PathBuf, Arc<Transcript>>,
-    /// The segment length as it was last typed.
-    pub segment_length: String,
-    pub search: Search,
-    /// The last click, if it selected a row: another one at once runs it.
-    pub clicked: Option<Mouse>,
-    /// The action of the last key, if it must be pressed twice.
-    pub asked: Option<Action>,
-    pub opening: bool,
-    /// The file that was opened and not yet probed.
-    pub opened: Option<PathBuf>,
-    /// The pane that had the focus before the prompt.
-    pub before_prompt: Pane,
-    pub picked: Vec<bool>,
-    pub comparison: Option<Comparison>,
     pub sessions: Sessions,
-    /// The token cursor over the caption.
-    pub inspector: Option<Inspector>,
-    pub step_cursor: Option<StepCursor>,
-    pub replay: Option<Replay>,
-    /// Number of the last run from the queue that is shown when it is its turn: once the runs before it have been played.
-    pub follows: Option<u64>,
-    pub boundaries: bool,
-    /// Lines between the end of the caption and the last line shown; 0 follows the stream.
-    pub caption_up: usize,
-    pub notice: Option<(Tone, String)>,
-    /// Notes of the engine and its runs that were shown as a notice.
-    pub announced: Vec<String>,
+    pub caption: CaptionPane,
+    pub notices: Notices,
+    pub input: Input,
+    pub look: Look,
     pub keymap: Keymap,
-    pub themes: Vec<Theme>,
-    pub theme: usize,
-    pub images: ImageProtocol,
     pub config: StudioConfig,
-    pub tick: usize,
-    pub notify: NotifyState,
 }
 
 impl Model {
@@ -151,58 +112,30 @@ impl Model {
         let theme = theme_at(&themes, &config.theme)?;
         let named =
             config.folder.as_ref().map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.clone()));
-        let mut library = Library { named, ..Library::default() };
+        let mut library = Library { named, segment_length: "30".into(), ..Library::default() };
         for clip in &config.clips {
             library.add_clip(&clip.title, &clip.path);
         }
+        let notice = config.notice.clone().or_else(|| wrong.first().map(|(_, error)| error.to_string()));
+        let shown = notice.map(|words| (Tone::Bad, text::clean_line(&words)));
         Ok(Self {
             size: (0, 0),
             focus: Pane::Library,
             screens: Stack::default(),
             library,
-            preview: None,
-            strips: FrameStrips::default(),
             prompt: PromptEditor::new(&config.request.prompt),
             methods: Methods::new(config.methods.clone(), &config.method),
             models: Models { loaded: config.loaded.clone(), ..Models::default() },
-            engine: EngineState::Loading { stage: Stage::Load, done: 0, total: 0 },
             runs: Runs { next: 1, ..Runs::default() },
-            waiting: None,
-            proof: None,
-            queue: VecDeque::new(),
-            clip_queue: VecDeque::new(),
+            queue: Queue::default(),
             batches: Batches::new(config.sidecar, config.existing, config.cues),
-            cutting: None,
-            speech: BTreeMap::new(),
-            segment_length: "30".into(),
-            search: Search::default(),
-            clicked: None,
-            asked: None,
-            opening: false,
-            opened: None,
-            before_prompt: Pane::Library,
-            picked: Vec::new(),
-            comparison: None,
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
-            inspector: None,
-            step_cursor: None,
-            replay: None,
-            follows: None,
-            boundaries: false,
-            caption_up: 0,
-            notice: config
-                .notice
-                .clone()
-                .or_else(|| wrong.first().map(|(_, error)| error.to_string()))
-                .map(|words| (Tone::Bad, text::clean_line(&words))),
-            announced: Vec::new(),
+            caption: CaptionPane::default(),
+            notices: Notices { shown, ..Notices::default() },
+            input: Input { clicked: None, asked: None, before_prompt: Pane::Library },
+            look: Look { themes, theme, images: config.images(&Answers::default(), false), tick: 0 },
             keymap,
-            themes,
-            theme,
-            images: config.images(&Answers::default(), false),
             config: config.clone(),
-            tick: 0,
-            notify: NotifyState::default(),
         })
     }
 
@@ -210,7 +143,7 @@ impl Model {
     pub fn key_context(&self) -> KeyContext {
         match (self.screens.top(), self.focus) {
             (Some(screen), _) => screen.context(),
-            (None, Pane::Caption) if self.inspector.is_some() => KeyContext::Inspector,
+            (None, Pane::Caption) if self.caption.inspector.is_some() => KeyContext::Inspector,
             (None, Pane::Library) => KeyContext::Library,
             (None, Pane::Prompt) => KeyContext::Prompt,
             (None, Pane::Steps) => KeyContext::Steps,
@@ -226,23 +159,23 @@ impl Model {
 
     /// True if runs can start at once.
     pub fn is_ready(&self) -> bool {
-        matches!(self.engine, EngineState::Ready(_))
+        matches!(self.models.engine, EngineState::Ready(_))
     }
 
     /// Why a method cannot run with the loaded models, and how to supply the missing part; `None` if it can, or they still load.
     pub fn unavailable(&self, method: usize) -> Option<String> {
-        let EngineState::Ready(Ready { target, parts: Some(parts), .. }) = &self.engine else { return None };
+        let EngineState::Ready(Ready { target, parts: Some(parts), .. }) = &self.models.engine else {
+            return None;
+        };
         let failure = self.methods.turned.get(method)?.check_parts(parts, target).err()?;
         Some(format!("{}: {}", failure.error, failure.hint.unwrap_or_default()))
     }
 
     /// True while a run, a batch or a verification is active or waits; not for runs of a server, which are not this studio's.
     pub fn is_running(&self) -> bool {
-        let waits = self.waiting.is_some() || self.cutting.is_some() || self.proof.is_some();
-        let is_queued = !self.queue.is_empty() || !self.clip_queue.is_empty();
+        let works = self.batches.active().is_some() || self.runs.active().is_some();
         let is_own = self.config.server.is_none();
-        let works = waits || is_queued || self.batches.active().is_some() || self.runs.active().is_some();
-        is_own && works
+        is_own && (works || self.queue.waits() || self.runs.proof.is_some())
     }
 
     /// True if the embedded models caption, or would caption, a clip that is not one of their own: its caption says nothing.
@@ -256,9 +189,9 @@ impl Model {
     pub fn back_cancels(&self) -> bool {
         let nothing_else = match self.focus {
             Pane::Prompt => false,
-            _ if self.inspector.is_some() => false,
+            _ if self.caption.inspector.is_some() => false,
             Pane::Library => self.library.filter.is_empty() && self.library.marked.is_empty(),
-            Pane::Caption => self.search.query.is_empty(),
+            Pane::Caption => self.caption.search.query.is_empty(),
             Pane::Steps => self.shown_step().is_none(),
             Pane::Meters => true,
         };
@@ -266,20 +199,21 @@ impl Model {
     }
 
     pub fn is_busy(&self) -> bool {
-        let is_loading = matches!(self.engine, EngineState::Loading { .. }) || self.models.is_changing();
-        is_loading || self.batches.has_engine() || self.runs.active().is_some() || self.proof.is_some()
+        let is_loading =
+            matches!(self.models.engine, EngineState::Loading { .. }) || self.models.is_changing();
+        is_loading || self.batches.has_engine() || self.runs.active().is_some() || self.runs.proof.is_some()
     }
 
     pub fn has_pictures(&self) -> bool {
-        self.config.frames.is_some() && self.images != ImageProtocol::None
+        self.config.frames.is_some() && self.look.images != ImageProtocol::None
     }
 
     pub fn theme(&self) -> &Theme {
-        &self.themes[self.theme]
+        &self.look.themes[self.look.theme]
     }
 
     pub fn note(&mut self, tone: Tone, words: impl AsRef<str>) {
-        self.notice = Some((tone, text::clean_line(words.as_ref())));
+        self.notices.shown = Some((tone, text::clean_line(words.as_ref())));
     }
 }
 

@@ -7,6 +7,7 @@ use crate::tui::model_store::{
     DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel,
 };
 use specreel_checkpoint::hub::ModelId;
+use specreel_record::{Failure, Ready, Stage};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tab {
@@ -73,8 +74,23 @@ pub(crate) struct Change {
     pub runs: bool,
 }
 
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EngineState {
+    Loading { stage: Stage, done: u64, total: u64 },
+    Ready(Ready),
+    Failed(Failure),
+}
+
+impl Default for EngineState {
+    fn default() -> Self {
+        Self::Loading { stage: Stage::Load, done: 0, total: 0 }
+    }
+}
+
 #[derive(Clone, Default)]
 pub(crate) struct Models {
+    /// Those in use.
+    pub engine: EngineState,
     /// None before they were listed.
     pub list: Option<ModelList>,
     pub tab: Tab,

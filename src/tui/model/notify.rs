@@ -1,4 +1,6 @@
-//! Whether the terminal has the focus, and what ended without it.
+//! Notices in the studio and, while the terminal does not have the focus, of the terminal.
+
+use super::Tone;
 
 /// Work of the engine, from its request to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +11,11 @@ pub(crate) struct Work {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NotifyState {
+pub(crate) struct Notices {
+    /// The notice in the last line.
+    pub shown: Option<(Tone, String)>,
+    /// Notes of the engine and its runs that were shown as a notice.
+    pub announced: Vec<String>,
     /// The terminal has reported that it lost the focus; some never report it.
     pub is_away: bool,
     pub work: Option<Work>,

@@ -6,7 +6,7 @@ impl Model {
     /// The shown run, if it is one of the replay's.
     pub fn shown_replay(&self) -> Option<&Run> {
         let shown = self.runs.shown()?;
-        self.replay.as_ref().filter(|replay| replay.contains(&shown.id())).map(|_| shown)
+        self.sessions.replay.as_ref().filter(|replay| replay.contains(&shown.id())).map(|_| shown)
     }
 
     /// True if the shown run is played: it is a replay's, or not at its end, or paused.

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use super::compare::Comparison;
 use specreel_client::{Transcript, present::player::Player};
 use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
@@ -158,6 +159,10 @@ pub(crate) struct Runs {
     pub shown: usize,
     /// Number of the next run.
     pub next: u64,
+    /// The one that verifies another one.
+    pub proof: Option<Proof>,
+    /// The comparison that was made last.
+    pub comparison: Option<Comparison>,
 }
 
 /// A run that verifies another one, and is not shown.

@@ -7,6 +7,7 @@ use nucleo_matcher::{
     pattern::{Atom, AtomKind, CaseMatching, Normalization},
 };
 
+use super::replay::Replay;
 use crate::tui::archive::SessionEntry;
 
 /// The list, which is read again each time it is opened.
@@ -23,6 +24,8 @@ pub(crate) struct Sessions {
     pub cursor: usize,
     /// The one that is being read.
     pub loading: Option<PathBuf>,
+    /// The runs that are played again.
+    pub replay: Option<Replay>,
 }
 
 impl Sessions {

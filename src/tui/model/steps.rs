@@ -17,8 +17,8 @@ impl Model {
         let run = self.runs.shown()?;
         let last = run.log.steps().len().checked_sub(1)?;
         let own =
-            self.step_cursor.filter(|cursor| cursor.run == run.id()).map(|cursor| cursor.step.min(last));
-        let Some(inspector) = self.inspector else { return own };
+            self.caption.step.filter(|cursor| cursor.run == run.id()).map(|cursor| cursor.step.min(last));
+        let Some(inspector) = self.caption.inspector else { return own };
         // The ledger may be at a step that wrote nothing, which the inspector has no token of.
         if own.is_some_and(|own| run.log.steps()[own].tokens.is_empty()) {
             return own;
@@ -30,8 +30,8 @@ impl Model {
     pub fn go_to_step(&mut self, step: usize) {
         let Some(run) = self.runs.shown() else { return };
         let token = token_of(&run.log, step);
-        self.step_cursor = Some(StepCursor { run: run.id(), step });
-        if let (Some(inspector), Some(token)) = (&mut self.inspector, token) {
+        self.caption.step = Some(StepCursor { run: run.id(), step });
+        if let (Some(inspector), Some(token)) = (&mut self.caption.inspector, token) {
             inspector.token = token;
         }
     }
@@ -41,9 +41,9 @@ impl Model {
         let Some(run) = self.runs.shown() else { return };
         let (id, step) = (run.id(), step_of(&run.log, token));
         if let Some(step) = step {
-            self.step_cursor = Some(StepCursor { run: id, step });
+            self.caption.step = Some(StepCursor { run: id, step });
         }
-        if let Some(inspector) = &mut self.inspector {
+        if let Some(inspector) = &mut self.caption.inspector {
             inspector.token = token;
         }
     }

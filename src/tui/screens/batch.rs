@@ -139,7 +139,7 @@ impl BatchScreen {
         match model.runs.all.iter().rposition(|known| known.id() == run) {
             Some(at) => {
                 model.runs.shown = at;
-                (model.focus, model.caption_up) = (Pane::Caption, 0);
+                (model.focus, model.caption.up) = (Pane::Caption, 0);
                 Turn::leave()
             }
             None => {
@@ -319,7 +319,7 @@ fn speeds(batch: &Batch, theme: &Theme) -> Line<'static> {
 fn state(model: &Model, clip: &BatchClip) -> (String, Role) {
     let (sign, word, role) = match &clip.state {
         ClipState::Waiting => (" ", "waiting", Role::Dim),
-        ClipState::Running => (SPINNER[model.tick % SPINNER.len()], "running", Role::Accent),
+        ClipState::Running => (SPINNER[model.look.tick % SPINNER.len()], "running", Role::Accent),
         ClipState::Done if is_edited(clip) => ("✓", "edited", Role::Good),
         ClipState::Skipped | ClipState::Empty if is_edited(clip) => ("✓", "edited", Role::Good),
         ClipState::Empty => ("-", "empty", Role::Warn),

@@ -27,15 +27,15 @@ pub(crate) struct ComparePicker {
 /// Choose the methods; autoregressive and the selected one are picked already.
 pub(crate) fn open(model: &mut Model) {
     let n = model.methods.turned.len();
-    if model.picked.len() != n {
-        model.picked = vec![false; n];
+    if model.methods.picked.len() != n {
+        model.methods.picked = vec![false; n];
     }
     for (i, method) in model.methods.turned.iter().enumerate() {
-        model.picked[i] |= i == model.methods.chosen || method.is_autoregressive();
+        model.methods.picked[i] |= i == model.methods.chosen || method.is_autoregressive();
     }
     // Other models may have been loaded since they were picked.
     for i in 0..n {
-        model.picked[i] &= model.unavailable(i).is_none();
+        model.methods.picked[i] &= model.unavailable(i).is_none();
     }
     model.screens.open(ComparePicker { picker: Picker::at(model.methods.chosen) });
 }
@@ -46,7 +46,7 @@ impl ComparePicker {
         if let Some(why) = model.unavailable(index) {
             return model.note(Tone::Bad, why);
         }
-        if let Some(picked) = model.picked.get_mut(index) {
+        if let Some(picked) = model.methods.picked.get_mut(index) {
             *picked = !*picked;
         }
     }
@@ -55,7 +55,7 @@ impl ComparePicker {
 /// Run the methods that are picked.
 fn start(model: &mut Model) -> Turn {
     let all = model.methods.turned.iter().enumerate();
-    let wanted = all.filter(|(i, m)| model.picked.get(*i) == Some(&true) || m.is_autoregressive());
+    let wanted = all.filter(|(i, m)| model.methods.picked.get(*i) == Some(&true) || m.is_autoregressive());
     let methods: Vec<Method> = wanted.map(|(_, m)| m.clone()).collect();
     Turn::Leave(compare::begin(model, methods.into_iter().map(|method| (method, None)).collect(), None))
 }
@@ -113,7 +113,7 @@ impl Screen for ComparePicker {
         method_list::filter(&self.picker, found.is_empty(), theme, frame, [above, list]);
         method_list::grouped(model, (&found, self.picker.cursor), theme, frame, list, |i| {
             let is_baseline = model.methods.turned[i].is_autoregressive();
-            if model.picked.get(i) == Some(&true) || is_baseline { "[x] " } else { "[ ] " }
+            if model.methods.picked.get(i) == Some(&true) || is_baseline { "[x] " } else { "[ ] " }
         });
     }
 }

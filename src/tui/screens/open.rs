@@ -19,7 +19,7 @@ pub(crate) struct OpenLine {
 
 /// A file or directory is there: the line closes if it has asked for it.
 pub(crate) fn opened(model: &mut Model) {
-    if std::mem::take(&mut model.opening) && model.screens.shown::<OpenLine>().is_some() {
+    if std::mem::take(&mut model.library.opening) && model.screens.shown::<OpenLine>().is_some() {
         model.screens.close();
     }
 }
@@ -39,7 +39,7 @@ impl Screen for OpenLine {
             Action::Choose if line.text.trim().is_empty() => Turn::leave(),
             Action::Choose => {
                 // The line stays until the file is known to exist.
-                model.opening = true;
+                model.library.opening = true;
                 found.clear();
                 Turn::Stay(vec![Effect::Open(line.text.trim().to_owned())])
             }

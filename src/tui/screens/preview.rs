@@ -38,7 +38,7 @@ pub(crate) fn open(model: &mut Model) {
     if model.library.selected().is_none() {
         return model.note(Tone::Info, "no clip to preview");
     }
-    if let Some(preview) = &mut model.preview {
+    if let Some(preview) = &mut model.library.preview {
         preview.clock.playing = false;
     }
     model.screens.open(PreviewScreen);
@@ -53,13 +53,13 @@ pub(crate) fn follow(model: &mut Model) {
     let Some(entry) = model.library.selected() else { return };
     let told = entry.facts().and_then(|f| f.seconds);
     let read = || {
-        let strip = model.strips.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
+        let strip = model.library.strips.get(&preview::strip(&entry.path)).filter(|r| r.ended.is_some())?;
         Some(strip.frames.last()?.timestamp_s)
     };
-    let seconds = told.filter(|s| *s > 0.0).or_else(read);
-    match &mut model.preview {
-        Some(preview) if preview.path == entry.path => preview.set_length(seconds),
-        other => *other = Some(Preview::new(&entry.path, seconds)),
+    let (seconds, path) = (told.filter(|s| *s > 0.0).or_else(read), entry.path.clone());
+    match &mut model.library.preview {
+        Some(preview) if preview.path == path => preview.set_length(seconds),
+        other => *other = Some(Preview::new(&path, seconds)),
     }
 }
 
@@ -85,7 +85,7 @@ impl Screen for PreviewScreen {
         if matches!(action, Action::Run | Action::Choose) {
             return Turn::Leave(runs::run_selected(model));
         }
-        let Some(Preview { clock, .. }) = &mut model.preview else { return Turn::Pass };
+        let Some(Preview { clock, .. }) = &mut model.library.preview else { return Turn::Pass };
         match action {
             Action::Pause if clock.length > 0.0 => clock.toggle(),
             Action::Pause => {}
@@ -109,18 +109,20 @@ impl Screen for PreviewScreen {
     }
 
     fn is_playing(&self, model: &Model) -> bool {
-        model.preview.as_ref().is_some_and(|preview| preview.clock.playing)
+        model.library.preview.as_ref().is_some_and(|preview| preview.clock.playing)
     }
 
     fn advance(&mut self, ms: f64, model: &mut Model) -> bool {
-        if let Some(preview) = &mut model.preview {
+        if let Some(preview) = &mut model.library.preview {
             preview.clock.advance(ms);
         }
         false
     }
 
     fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-        let Some((entry, preview)) = model.library.selected().zip(model.preview.as_ref()) else { return };
+        let Some((entry, preview)) = model.library.selected().zip(model.library.preview.as_ref()) else {
+            return;
+        };
         let whole = frame.area();
         let title = text::fit(&entry.title, usize::from(whole.width).saturating_sub(14));
         let title = theme.line(Role::Dim, format!(" {title} ")).right_aligned();
@@ -132,7 +134,7 @@ impl Screen for PreviewScreen {
             inner.layout(&Layout::vertical([Length(facts.len() as u16), Min(0), Length(3)]));
         frame.render_widget(Paragraph::new(facts), above);
         frame.render_widget(Paragraph::new(timeline(model, entry, preview, theme, columns)), below);
-        let strip = model.strips.get(&preview::strip(&entry.path));
+        let strip = model.library.strips.get(&preview::strip(&entry.path));
         let shown = strip.and_then(|r| r.at(preview.clock.at / 1e3)).filter(|_| model.has_pictures());
         if let Some(still) = shown {
             frame.slot = picture(still, model.config.colors, frame, middle);
@@ -234,7 +236,7 @@ mod tests {
 
     /// The time that the preview shows, in milliseconds.
     fn at(studio: &mut Studio) -> f64 {
-        studio.model().preview.as_ref().unwrap().clock.at
+        studio.model().library.preview.as_ref().unwrap().clock.at
     }
 
     #[test]
@@ -246,8 +248,8 @@ mod tests {
         // A frame of the first clip comes late.
         studio.handle(Msg::FrameRead(strip("/demo/0.mp4"), frame(0.0, 4, 4)));
         studio.handle(Msg::FrameRead(strip("/demo/1.mp4"), frame(0.0, 4, 4)));
-        assert_eq!(studio.model().strips.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
-        assert!(studio.model().strips.get(&strip("/demo/0.mp4")).is_none());
+        assert_eq!(studio.model().library.strips.get(&strip("/demo/1.mp4")).unwrap().frames.len(), 1);
+        assert!(studio.model().library.strips.get(&strip("/demo/0.mp4")).is_none());
         assert_eq!(press(&mut studio, "esc"), [Effect::Frames(None)], "the preview is closed");
         assert_eq!(press(&mut studio, "v"), asks(strip("/demo/1.mp4")));
         studio.handle(Msg::FramesRead(strip("/demo/1.mp4"), Ok(())));

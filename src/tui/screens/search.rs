@@ -24,9 +24,9 @@ pub(crate) fn open(model: &mut Model) {
     if model.runs.shown().is_none() {
         return model.note(Tone::Info, "no caption to search yet");
     }
-    model.inspector = None;
+    model.caption.inspector = None;
     model.focus = Pane::Caption;
-    model.search = Search::default();
+    model.caption.search = Search::default();
     model.screens.open(SearchLine::default());
 }
 
@@ -39,7 +39,7 @@ impl Screen for SearchLine {
         match action {
             Action::Choose => Turn::leave(),
             Action::Back => {
-                model.search = Search::default();
+                model.caption.search = Search::default();
                 Turn::leave()
             }
             _ => Turn::Pass,
@@ -51,7 +51,7 @@ impl Screen for SearchLine {
     }
 
     fn typed(&mut self, model: &mut Model) {
-        model.search.query.clone_from(&self.line.text);
+        model.caption.search.query.clone_from(&self.line.text);
         search::begin(model);
     }
 

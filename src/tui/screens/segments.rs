@@ -22,7 +22,7 @@ pub(crate) struct SegmentsLine {
 
 pub(crate) fn open(model: &mut Model) {
     if runs::selected_subject(model).is_some() {
-        model.screens.open(SegmentsLine { line: InputLine::suggested(&model.segment_length) });
+        model.screens.open(SegmentsLine { line: InputLine::suggested(&model.library.segment_length) });
     }
 }
 
@@ -53,10 +53,10 @@ fn choose(model: &mut Model, typed: &str) -> Turn {
         return Turn::leave();
     }
     let Some(subject) = runs::selected_subject(model) else { return Turn::leave() };
-    model.segment_length = typed.trim().to_owned();
+    model.library.segment_length = typed.trim().to_owned();
     let video = subject.video.clone();
     model.prompt.remember(&subject.prompt);
-    model.cutting = Some(subject);
+    model.queue.cutting = Some(subject);
     if matches!(division, Division::Scenes(_)) {
         model.note(Tone::Info, "finding scenes …");
     }

@@ -21,7 +21,7 @@ pub(crate) fn open(model: &mut Model) {
     let Some(entry) = model.library.selected() else {
         return model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
     };
-    let known = model.speech.get(&entry.path).map(|said| said.file.clone());
+    let known = model.library.speech.get(&entry.path).map(|said| said.file.clone());
     let line = InputLine::suggested(known.unwrap_or_default());
     model.screens.open(SpeechLine { path: PathLine { line, found: Vec::new() } });
 }
@@ -36,7 +36,7 @@ fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     };
     model.note(Tone::Info, words);
     if typed.is_empty() {
-        model.speech.remove(&video);
+        model.library.speech.remove(&video);
     }
     vec![Effect::Listen(video, typed.to_owned())]
 }

@@ -25,7 +25,7 @@ pub(crate) struct ThemeList {
 
 /// Open the list at the current theme, over the box that is open.
 pub(crate) fn open(model: &mut Model) {
-    model.screens.push(ThemeList { cursor: model.theme, before: model.theme });
+    model.screens.push(ThemeList { cursor: model.look.theme, before: model.look.theme });
 }
 
 fn keep(model: &mut Model) -> Vec<Effect> {
@@ -48,13 +48,13 @@ impl Screen for ThemeList {
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
             Action::Theme => {
-                let next = (self.cursor + 1) % model.themes.len().max(1);
+                let next = (self.cursor + 1) % model.look.themes.len().max(1);
                 self.go(Move::To(next), model);
                 Turn::stay()
             }
             Action::Choose => Turn::Leave(keep(model)),
             Action::Back => {
-                model.theme = self.before;
+                model.look.theme = self.before;
                 Turn::leave()
             }
             _ => Turn::Pass,
@@ -62,15 +62,15 @@ impl Screen for ThemeList {
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {
-        self.cursor = go.apply(self.cursor, model.themes.len(), model.page());
-        model.theme = self.cursor;
+        self.cursor = go.apply(self.cursor, model.look.themes.len(), model.page());
+        model.look.theme = self.cursor;
     }
 
     fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-        let n = model.themes.len();
+        let n = model.look.themes.len();
         let inner = popup(frame, theme, 32, n as u16 + 2, dialog("Theme", theme));
         list(frame, theme, inner, (self.cursor, n), (None, &[Fill(1)]), |i| {
-            Row::new([text::clean_line(&model.themes[i].name)])
+            Row::new([text::clean_line(&model.look.themes[i].name)])
         });
     }
 }

@@ -79,7 +79,7 @@ impl Timeline {
             return Vec::new();
         };
         let (subject, was) = (run.subject.clone(), run.subject.segment);
-        if model.queue.iter().any(|waiting| waiting.run.subject.segment == was) {
+        if model.queue.runs.iter().any(|waiting| waiting.run.subject.segment == was) {
             model.note(Tone::Info, "this segment waits for its turn");
             return Vec::new();
         }
@@ -88,7 +88,7 @@ impl Timeline {
         }
         let Some(method) = runs::method_to_run(model) else { return Vec::new() };
         let waiting = runs::waiting(model, subject, method);
-        model.queue.push_back(waiting);
+        model.queue.runs.push_back(waiting);
         runs::start_waiting(model)
     }
 
@@ -211,7 +211,7 @@ fn row(model: &Model, piece: &Piece<'_>, columns: usize, theme: &Theme) -> Row<'
         Some(Activity::Done(StopReason::Cancelled) | Activity::CutOff) => ("-", Role::Warn),
         Some(Activity::Failed(_)) => ("✗", Role::Bad),
         Some(Activity::Done(_)) => ("✓", Role::Good),
-        Some(_) => (SPINNER[model.tick % SPINNER.len()], Role::Accent),
+        Some(_) => (SPINNER[model.look.tick % SPINNER.len()], Role::Accent),
     };
     let words = piece.run.map(words).unwrap_or_default();
     Row::new([

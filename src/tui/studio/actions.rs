@@ -68,10 +68,10 @@ fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Export => export::open(model),
         Action::Boundaries => {
-            model.boundaries = !model.boundaries;
+            model.caption.boundaries = !model.caption.boundaries;
             model.note(
                 Tone::Info,
-                if model.boundaries { "steps end at ╎" } else { "steps are no longer marked" },
+                if model.caption.boundaries { "steps end at ╎" } else { "steps are no longer marked" },
             );
         }
         Action::Compare => compare_picker::open(model),

@@ -20,11 +20,11 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
     match model.focus {
         Pane::Library if !model.library.filter.is_empty() => model.library.clear_filter(),
         Pane::Library if !model.library.marked.is_empty() => model.library.marked.clear(),
-        Pane::Prompt => model.focus = model.before_prompt,
-        _ if model.inspector.take().is_some() => {}
-        Pane::Steps if model.shown_step().is_some() => model.step_cursor = None,
+        Pane::Prompt => model.focus = model.input.before_prompt,
+        _ if model.caption.inspector.take().is_some() => {}
+        Pane::Steps if model.shown_step().is_some() => model.caption.step = None,
         Pane::Steps if !is_wide(model.size) => model.focus = Pane::Caption,
-        Pane::Caption if !model.search.query.is_empty() => model.search = Search::default(),
+        Pane::Caption if !model.caption.search.query.is_empty() => model.caption.search = Search::default(),
         _ if model.shown_replay().is_some() => watch::end_replay(model),
         _ if model.shows_player() => watch::skip(model),
         _ => {}
@@ -38,7 +38,7 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
         None => model.runs.active().is_some_and(|r| r.cancelling),
     };
     if model.is_running() && !cancelling {
-        model.clip_queue.clear();
+        model.queue.clips.clear();
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.
@@ -62,7 +62,7 @@ fn sure_or_ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
 }
 
 fn leave(model: &Model) -> Vec<Effect> {
-    let proof = model.proof.as_ref().map(|proof| proof.log.run());
+    let proof = model.runs.proof.as_ref().map(|proof| proof.log.run());
     let cancel = model.runs.active().map(Run::id).or(proof).map(Effect::Cancel);
     cancel.into_iter().chain([Effect::Quit]).collect()
 }

@@ -88,7 +88,7 @@ fn keys_of_the_panes_do_nothing_in_a_box() {
     studio.handle(done(1, StopReason::Eos, "A ball."));
     press(&mut studio, "p");
     assert!(press(&mut studio, "w b r L").is_empty());
-    assert!(is_shown::<PresetList>(&mut studio) && !studio.model().boundaries);
+    assert!(is_shown::<PresetList>(&mut studio) && !studio.model().caption.boundaries);
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn methods_to_compare_are_filtered_as_letters_are_typed() {
     assert_eq!(box_of(&mut studio), ("nai".into(), 0));
     let shown = screen(&studio, 80, 24);
     assert!(shown.contains("[ ] naive") && !shown.contains("lvspec  "), "{shown}");
-    assert_eq!(studio.model().picked, [true, false, true]);
+    assert_eq!(studio.model().methods.picked, [true, false, true]);
     press(&mut studio, "space");
     assert_eq!(
-        studio.model().picked,
+        studio.model().methods.picked,
         [true, true, true],
         "what is under the cursor, not what is first of all"
     );
@@ -113,7 +113,7 @@ fn methods_to_compare_are_filtered_as_letters_are_typed() {
     press(&mut studio, "/ l v s");
     assert_eq!(box_of(&mut studio), ("lvs".into(), 0));
     press(&mut studio, "space z z z space");
-    assert_eq!(studio.model().picked, [true, true, false]);
+    assert_eq!(studio.model().methods.picked, [true, true, false]);
     assert!(screen(&studio, 80, 24).contains("no match"));
 }
 
@@ -171,9 +171,9 @@ fn methods_that_lack_a_model_are_grey_and_say_what_would_supply_it() {
     assert!(screen(&studio, 100, 30).contains("not now: it needs a draft model"));
     // Nor are they compared.
     press(&mut studio, "esc c");
-    assert_eq!(studio.model().picked, [true, false, false]);
+    assert_eq!(studio.model().methods.picked, [true, false, false]);
     press(&mut studio, "home down space");
-    assert!(notice(&mut studio).contains("none is loaded") && !studio.model().picked[1]);
+    assert!(notice(&mut studio).contains("none is loaded") && !studio.model().methods.picked[1]);
     // What is loaded runs.
     assert!(matches!(press(&mut studio, "esc m a u t enter")[..], [Effect::Run(_)]));
 }

@@ -117,7 +117,7 @@ fn an_engine_that_fails_or_stops_is_reported_once() {
     press(&mut studio, "enter");
     studio.handle(engine(0, EventKind::Failed(failure("no such model"))));
     studio.handle(Msg::EngineGone);
-    assert!(matches!(&studio.model().engine, EngineState::Failed(f) if f.error == "no such model"));
+    assert!(matches!(&studio.model().models.engine, EngineState::Failed(f) if f.error == "no such model"));
     assert!(press(&mut studio, "enter").is_empty());
     assert!(notice(&mut studio).contains("no such model"));
     let mut studio = ready();
@@ -154,7 +154,7 @@ fn the_spinner_turns_only_while_the_engine_is_busy() {
     let mut studio = studio();
     assert!(studio.is_busy());
     studio.handle(Msg::Tick);
-    assert_eq!(studio.model().tick, 1);
+    assert_eq!(studio.model().look.tick, 1);
     studio.handle(ready_event());
     assert!(!studio.is_busy());
     press(&mut studio, "enter");

@@ -72,7 +72,7 @@ impl Studio {
 
     /// True while a saved run is replayed.
     pub fn is_replaying(&self) -> bool {
-        self.model.replay.is_some()
+        self.model.sessions.replay.is_some()
     }
 
     pub fn active_run(&self) -> Option<u64> {

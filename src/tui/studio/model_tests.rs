@@ -193,7 +193,7 @@ fn another_target_is_loaded_while_runs_go_on_and_then_used() {
     let stage = EventKind::Stage { stage: Stage::Load, done: 5, total: 20, left_ms: Some(9e3) };
     studio.handle(Msg::Engine(Event::new(0, stage)));
     assert_eq!(studio.model().models.change.as_ref().unwrap().progress, Some((5, 20, Some(9e3))));
-    assert!(matches!(studio.model().engine, EngineState::Ready(_)));
+    assert!(matches!(studio.model().models.engine, EngineState::Ready(_)));
     press(&mut studio, "f7");
     assert!(studio.model().screens.is_empty(), "the screen closes, and the loading continues");
     assert!(press(&mut studio, "enter").iter().any(|effect| matches!(effect, Effect::Run(_))));
@@ -275,7 +275,9 @@ fn a_loading_is_cancelled_or_fails_and_the_old_models_stay() {
         }
         studio.handle(ends_by);
         assert_eq!(notice(&mut studio), words);
-        assert!(matches!(&studio.model().engine, EngineState::Ready(ready) if ready.target == "target-25m"));
+        assert!(
+            matches!(&studio.model().models.engine, EngineState::Ready(ready) if ready.target == "target-25m")
+        );
         assert!(studio.model().config.embedded && studio.model().models.loaded == ModelPair::default());
         // The next one may come.
         assert_eq!(press(&mut studio, "enter").len(), 1);

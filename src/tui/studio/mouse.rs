@@ -29,7 +29,7 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
         MouseKind::WheelUp | MouseKind::WheelDown => None,
     };
     begin_input(model, action);
-    let clicked = model.clicked.take();
+    let clicked = model.input.clicked.take();
     match (action, mouse.kind) {
         (Some(action), _) => actions::act(model, action),
         (None, MouseKind::WheelUp) => wheel(model, Action::Up, hit),
@@ -47,14 +47,14 @@ fn click(model: &mut Model, mouse: Mouse, hit: Hit) -> Vec<Effect> {
             actions::go(model, Move::To(row));
             match model.screens.top().and_then(|top| top.on_click()) {
                 Some(action) => return actions::act(model, action),
-                None => model.clicked = Some(mouse),
+                None => model.input.clicked = Some(mouse),
             }
         }
         (Some(pane), row) => {
             panes::focus(model, pane);
             if let Some(row) = row {
                 panes::go(model, Move::To(row));
-                model.clicked = Some(mouse);
+                model.input.clicked = Some(mouse);
             }
         }
     }
@@ -66,7 +66,7 @@ fn run_row(model: &mut Model) -> Vec<Effect> {
     let action = match model.focus {
         _ if !model.screens.is_empty() => Action::Choose,
         Pane::Library => Action::Run,
-        Pane::Steps if model.inspector.is_none() => Action::Inspect,
+        Pane::Steps if model.caption.inspector.is_none() => Action::Inspect,
         _ => return Vec::new(),
     };
     actions::act(model, action)
@@ -179,10 +179,10 @@ mod tests {
         assert_eq!(run_of(&effects).unwrap().method.name, "naive");
         // A click picks the methods to compare.
         press(&mut studio, "c");
-        let before = studio.model().picked.clone();
+        let before = studio.model().methods.picked.clone();
         for is_changed in [true, false, true] {
             click_on(&mut studio, "] naive");
-            assert_eq!(studio.model().picked != before, is_changed);
+            assert_eq!(studio.model().methods.picked != before, is_changed);
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
         assert!(notice(&mut studio).contains("again"));
         let last = studio.model().size.1 - 1;
         click(&mut studio, 1, last);
-        assert_eq!(studio.model().asked, None, "another click withdraws it");
+        assert_eq!(studio.model().input.asked, None, "another click withdraws it");
         studio.handle(testing::done(1, specreel_record::StopReason::Eos, "A ball."));
         assert_eq!(quit(&mut studio), [Effect::Quit]);
     }
@@ -226,9 +226,9 @@ mod tests {
         click_on(&mut studio, " 1  ");
         assert_eq!(studio.model().shown_step(), Some(0));
         click_on(&mut studio, " 1  ");
-        assert!(studio.model().inspector.is_some(), "a step is inspected");
+        assert!(studio.model().caption.inspector.is_some(), "a step is inspected");
         click(&mut studio, 90, 20);
-        assert!(studio.model().inspector.is_some(), "the inspector is where the meters were");
+        assert!(studio.model().caption.inspector.is_some(), "the inspector is where the meters were");
         let mut studio = after_a_run();
         press(&mut studio, "r");
         studio.handle(testing::done(2, specreel_record::StopReason::Eos, "A ball."));

@@ -20,7 +20,7 @@ fn asked(request: Option<&RunRequest>) -> (u64, &Path) {
 }
 
 fn queued(studio: &mut Studio) -> Vec<String> {
-    studio.model().clip_queue.iter().map(|waiting| waiting.run.subject.title.clone()).collect()
+    studio.model().queue.clips.iter().map(|waiting| waiting.run.subject.title.clone()).collect()
 }
 
 fn screen(studio: &Studio) -> String {

@@ -102,11 +102,11 @@ fn a_segment_that_is_looked_at_stays_when_the_next_starts() {
 fn a_failure_or_a_cancel_ends_all_segments_and_again_restarts_them() {
     let (mut studio, _) = in_segments();
     assert!(studio.handle(Msg::Engine(Event::new(1, EventKind::Failed(failure())))).is_empty());
-    assert!(studio.model().queue.is_empty());
+    assert!(studio.model().queue.runs.is_empty());
     let effects = press(&mut studio, "r");
     let request = run_of(&effects).unwrap();
     assert_eq!(request.segment, Some(Segment { first: 4, index: 0, count: 3 }));
-    assert_eq!(studio.model().queue.len(), 2);
+    assert_eq!(studio.model().queue.runs.len(), 2);
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(4)]);
     assert!(studio.handle(done(4, StopReason::Cancelled, "")).is_empty());
     // Adjusting a parameter does not restart them.
@@ -228,7 +228,7 @@ fn the_caption_is_searched() {
     assert!(screen(&studio).contains("of 30"), "{}", screen(&studio));
     press(&mut studio, "enter");
     assert!(studio.model().screens.is_empty());
-    studio.model().search.at = 29;
+    studio.model().caption.search.at = 29;
     press(&mut studio, "n");
     let said = screen(&studio);
     assert!(
@@ -237,10 +237,10 @@ fn the_caption_is_searched() {
     );
     press(&mut studio, "N");
     assert!(screen(&studio).contains("30 of 30"));
-    let (laid, up) = (view::caption::lay(studio.model()).unwrap(), studio.model().caption_up);
+    let (laid, up) = (view::caption::lay(studio.model()).unwrap(), studio.model().caption.up);
     assert!((laid.top(up)..laid.top(up) + laid.rows).contains(&laid.found[29]), "it is seen");
     press(&mut studio, "esc");
-    assert!(studio.model().search.query.is_empty() && !screen(&studio).contains("of 30"));
+    assert!(studio.model().caption.search.query.is_empty() && !screen(&studio).contains("of 30"));
     press(&mut studio, "/ q q q");
     assert!(screen(&studio).contains("/ qqq▏ no match"));
     press(&mut studio, "esc n");
@@ -262,7 +262,7 @@ fn matches_are_marked_over_line_ends_and_wide_characters() {
     }
     // A blank of the query also matches a line end, and every letter of a match is marked.
     press(&mut studio, "ctrl-u");
-    studio.model().search.query = "over the 緑の星 and goes on".into();
+    studio.model().caption.search.query = "over the 緑の星 and goes on".into();
     let laid = view::caption::lay(studio.model()).unwrap();
     assert_eq!(laid.found.len(), 30);
     let theme = studio.model().theme().clone();

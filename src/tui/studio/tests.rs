@@ -93,7 +93,7 @@ fn back_drops_a_run_that_waits() {
     press(&mut studio, "enter");
     assert!(screen(&studio, 100, 30).contains(", then your run"));
     press(&mut studio, "esc");
-    assert!(studio.model().waiting.is_none());
+    assert!(studio.model().queue.next.is_none());
     assert!(studio.handle(ready_event()).is_empty());
 }
 
@@ -282,14 +282,14 @@ fn a_caption_is_scrolled_from_its_end() {
         studio.handle(step(1, &[("one line of text that goes on and on, ", Verdict::Exact)], 1));
     }
     press(&mut studio, "k k");
-    assert_eq!(studio.model().caption_up, 2);
+    assert_eq!(studio.model().caption.up, 2);
     press(&mut studio, "g");
-    let most = studio.model().caption_up;
+    let most = studio.model().caption.up;
     assert!(most > 10, "{most}");
     studio.handle(Msg::Resize(120, 40));
-    assert!(studio.model().caption_up < most, "a larger screen needs less scrolling");
+    assert!(studio.model().caption.up < most, "a larger screen needs less scrolling");
     press(&mut studio, "G");
-    assert_eq!(studio.model().caption_up, 0);
+    assert_eq!(studio.model().caption.up, 0);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
         Msg::Scanned { found: Err(problem), .. } => {
             model.library.scanning = model.library.scanning.saturating_sub(1);
-            model.opening = false;
+            model.library.opening = false;
             model.note(Tone::Bad, problem);
         }
         Msg::EarlierPrompts(prompts) => model.prompt.remember_earlier(&prompts),
@@ -84,15 +84,15 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 return remember(model, &file.path);
             }
             // Only videos are added to the recent files.
-            model.opened = Some(file.path);
+            model.library.opened = Some(file.path);
         }
         Msg::Opened(Err(problem)) => {
-            model.opening = false;
+            model.library.opening = false;
             model.note(Tone::Bad, problem);
         }
         Msg::Probed { path, facts } => return on_probed(model, &path, facts),
-        Msg::FrameRead(request, frame) => model.strips.add(&request, frame),
-        Msg::FramesRead(request, outcome) => model.strips.end(&request, outcome),
+        Msg::FrameRead(request, frame) => model.library.strips.add(&request, frame),
+        Msg::FramesRead(request, outcome) => model.library.strips.end(&request, outcome),
         Msg::Listed(found) => sessions::listed(model, found),
         Msg::Loaded(session) => replay::loaded(model, session),
         Msg::Batch(news) => return batch::news(model, news),
@@ -126,14 +126,14 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
                 watch::advance(model, ms);
             }
         }
-        Msg::Tick => model.tick = model.tick.wrapping_add(1),
+        Msg::Tick => model.look.tick = model.look.tick.wrapping_add(1),
     }
     Vec::new()
 }
 
 fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
     model.library.scanning = model.library.scanning.saturating_sub(1);
-    let was_requested = model.opening;
+    let was_requested = model.library.opening;
     open::opened(model);
     let (n, before) = (found.len(), model.library.entries.len());
     model.library.add_folder(folder, found);
@@ -152,8 +152,8 @@ fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Opt
 /// A clip's properties are known, or it cannot be read.
 fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -> Vec<Effect> {
     let mut effects = Vec::new();
-    if model.opened.as_deref() == Some(path) {
-        model.opened = None;
+    if model.library.opened.as_deref() == Some(path) {
+        model.library.opened = None;
         match &facts {
             Ok(_) => effects = remember(model, path),
             Err(problem) => model.note(Tone::Bad, problem),
@@ -208,14 +208,14 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
 
 /// The user presses a key or a button, which may stand for an action.
 pub(super) fn begin_input(model: &mut Model, action: Option<Action>) {
-    model.notice = None;
-    model.opening = false;
+    model.notices.shown = None;
+    model.library.opening = false;
     // What must be pressed twice must be pressed twice in a row.
-    model.asked = model.asked.filter(|asked| action == Some(*asked));
+    model.input.asked = model.input.asked.filter(|asked| action == Some(*asked));
 }
 
 fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
-    model.notice = None;
+    model.notices.shown = None;
     if model.with_top(|top, model| top.paste(pasted, model)) == Some(true) {
         return Vec::new();
     }

@@ -47,7 +47,7 @@ pub(crate) fn send(model: &mut Model) -> Vec<Effect> {
     batch.progress = batch::Progress { total: clips.len(), ..batch::Progress::default() };
     let known = |clip: &batch::Clip| {
         let path = clip.path();
-        let said = Arc::clone(model.speech.get(&path)?);
+        let said = Arc::clone(model.library.speech.get(&path)?);
         Some((path, said))
     };
     let said: BTreeMap<_, _> = clips.iter().filter_map(known).collect();
@@ -59,7 +59,7 @@ pub(crate) fn send(model: &mut Model) -> Vec<Effect> {
         prompts: vec![batch.prompt.clone()],
         job: format!(
             "{:?} {:?} {said:?}",
-            model.engine,
+            model.models.engine,
             specreel_engine::RunRequest { run: 0, ..request.clone() }
         ),
         ..Options::default()
@@ -91,9 +91,9 @@ pub(crate) fn begun(model: &mut Model, event: &Event) {
     let run = runs::live(model, event.run, subject, method, Pace::Off);
     let is_last = model.runs.shown + 1 >= model.runs.all.len();
     // A run that is being watched is shown to its end.
-    let follow = is_last && model.inspector.is_none() && !model.is_playing();
+    let follow = is_last && model.caption.inspector.is_none() && !model.is_playing();
     if follow {
-        model.caption_up = 0;
+        model.caption.up = 0;
     }
     model.runs.add(run, follow);
 }

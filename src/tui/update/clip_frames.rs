@@ -13,11 +13,11 @@ use crate::{
 
 /// Request the frames that the screen shows, unless they are read or requested already.
 pub(crate) fn ask(model: &mut Model) -> Option<Effect> {
-    let request = wanted(model).filter(|w| !model.strips.has(w));
-    if request == model.strips.reading {
+    let request = wanted(model).filter(|w| !model.library.strips.has(w));
+    if request == model.library.strips.reading {
         return None;
     }
-    model.strips.begin(request.clone());
+    model.library.strips.begin(request.clone());
     Some(Effect::Frames(request))
 }
 
@@ -28,10 +28,10 @@ fn wanted(model: &Model) -> Option<FrameRequest> {
     if let Some(top) = model.screens.top().filter(|_| model.screens.typed_on(Pane::Library).is_none()) {
         return top.frames(model);
     }
-    let inspected = model.inspector.and_then(|_| model.runs.shown());
+    let inspected = model.caption.inspector.and_then(|_| model.runs.shown());
     let blends = model.config.colors == ColorDepth::True && model.screens.is_empty();
     let tiles = inspected.filter(|_| blends).and_then(preview::tiles);
     let selected = model.library.selected().filter(|_| view::shows_thumbnail(model));
     let small = selected.map(|entry| preview::thumbnail(&entry.path));
-    [tiles, small].into_iter().flatten().find(|request| !model.strips.has(request))
+    [tiles, small].into_iter().flatten().find(|request| !model.library.strips.has(request))
 }

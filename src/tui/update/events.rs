@@ -15,14 +15,14 @@ pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
-    if model.proof.as_ref().is_some_and(|proof| proof.log.run() == event.run) {
+    if model.runs.proof.as_ref().is_some_and(|proof| proof.log.run() == event.run) {
         verify::on_event(model, &event);
         return Vec::new();
     }
     if let (true, EventKind::Started(started)) = (model.config.server.is_some(), &event.kind) {
         let run = replay::described(event.run, started, model.config.pace, &model.methods);
         // A run that the user still watches or inspects is not replaced.
-        let is_watched = model.is_playing() || model.inspector.is_some() || !model.screens.is_empty();
+        let is_watched = model.is_playing() || model.caption.inspector.is_some() || !model.screens.is_empty();
         let is_last = model.runs.shown + 1 >= model.runs.all.len();
         model.runs.add(run, is_last && !is_watched);
     }
@@ -45,7 +45,7 @@ pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     model.library.captioned.extend(written);
     // The other segments of the clip would fail in the same way.
     if failed_segment {
-        model.queue.clear();
+        model.queue.runs.clear();
     }
     runs::start_waiting(model)
 }
@@ -53,27 +53,29 @@ pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
 /// Show notes in the status line, unless they were shown for the run before, or have a badge. They stay readable in the meters.
 fn announce(model: &mut Model, notes: Vec<String>) {
     let is_new = |note: &String| {
-        note != assets::LIMITS_NOTE && choice(note).is_none() && !model.announced.contains(note)
+        note != assets::LIMITS_NOTE && choice(note).is_none() && !model.notices.announced.contains(note)
     };
     let new: Vec<String> = notes.into_iter().filter(is_new).collect();
     if !new.is_empty() {
         model.note(Tone::Info, format!("note: {}", new.join("; ")));
-        model.announced.extend(new);
+        model.notices.announced.extend(new);
     }
 }
 
 fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
     match kind {
         EventKind::Stage { done, total, left_ms, .. } if models::progress(model, done, total, left_ms) => {}
-        EventKind::Stage { stage, done, total, .. } if !matches!(model.engine, EngineState::Ready(_)) => {
-            model.engine = EngineState::Loading { stage, done, total };
+        EventKind::Stage { stage, done, total, .. }
+            if !matches!(model.models.engine, EngineState::Ready(_)) =>
+        {
+            model.models.engine = EngineState::Loading { stage, done, total };
         }
         EventKind::Ready(ready) => {
-            if let (Some(server), EngineState::Failed(_)) = (&model.config.server, &model.engine) {
+            if let (Some(server), EngineState::Failed(_)) = (&model.config.server, &model.models.engine) {
                 model.note(Tone::Info, format!("{server}: connected again"));
             }
             announce(model, ready.notes.clone());
-            model.engine = EngineState::Ready(ready.clone());
+            model.models.engine = EngineState::Ready(ready.clone());
             let mut effects = models::ready(model, &ready);
             effects.extend(runs::start_waiting(model));
             return effects;
@@ -86,10 +88,10 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
 }
 
 pub(crate) fn engine_failed(model: &mut Model, failure: Failure) {
-    model.waiting = None;
-    model.proof = None;
-    model.queue.clear();
-    model.clip_queue.clear();
+    model.queue.next = None;
+    model.runs.proof = None;
+    model.queue.runs.clear();
+    model.queue.clips.clear();
     batch::engine_failed(model, &failure.error);
     let active = model.runs.active().map(|r| r.id());
     if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
@@ -98,8 +100,8 @@ pub(crate) fn engine_failed(model: &mut Model, failure: Failure) {
         run.apply(&Event::new(run.id(), EventKind::Failed(failed)));
     }
     // The first failure says most: the loader's is followed by the end of the engine's thread.
-    if !matches!(model.engine, EngineState::Failed(_)) {
+    if !matches!(model.models.engine, EngineState::Failed(_)) {
         model.note(Tone::Bad, &failure.error);
-        model.engine = EngineState::Failed(failure);
+        model.models.engine = EngineState::Failed(failure);
     }
 }

@@ -10,7 +10,7 @@ use crate::tui::{
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
 pub(crate) fn toggle(model: &mut Model) {
-    if model.inspector.take().is_some() {
+    if model.caption.inspector.take().is_some() {
         return;
     }
     let Some(n) = model.runs.shown().map(|r| r.log.token_count()).filter(|n| *n > 0) else {
@@ -22,7 +22,7 @@ pub(crate) fn toggle(model: &mut Model) {
     model.screens.close();
     model.focus = Pane::Caption;
     let first = first_shown(model).min(n - 1);
-    model.inspector = Some(Inspector::default());
+    model.caption.inspector = Some(Inspector::default());
     model.go_to_token(first);
     follow(model);
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_its_own(action: Action) -> bool {
 }
 
 pub(crate) fn control(model: &mut Model, action: Action) {
-    let (Some(mut here), Some(run)) = (model.inspector, model.runs.shown()) else { return };
+    let (Some(mut here), Some(run)) = (model.caption.inspector, model.runs.shown()) else { return };
     let last = run.log.token_count().saturating_sub(1);
     let n = here.token.min(last);
     here.token = match action {
@@ -65,7 +65,7 @@ pub(crate) fn control(model: &mut Model, action: Action) {
     if action == Action::Heat {
         here.heat = here.heat.next();
     }
-    model.inspector = Some(here);
+    model.caption.inspector = Some(here);
     model.go_to_token(here.token);
     if stays {
         model.note(Tone::Info, steps::none_left(model));
@@ -75,6 +75,6 @@ pub(crate) fn control(model: &mut Model, action: Action) {
 
 pub(crate) fn follow(model: &mut Model) {
     if let Some(up) = view::caption::scroll_to_cursor(model) {
-        model.caption_up = up;
+        model.caption.up = up;
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn remember(model: &Model, file: &Path) -> Vec<Effect> {
 
 /// Why no run can be requested, if the engine has failed or is none of this studio.
 pub(crate) fn engine_problem(model: &Model) -> Option<String> {
-    match (&model.config.server, &model.engine) {
+    match (&model.config.server, &model.models.engine) {
         (Some(server), _) => Some(format!("this studio follows {server}: runs are started there")),
         (None, EngineState::Failed(failure)) => Some(format!("no models: {}", failure.error)),
         _ => None,

@@ -34,7 +34,8 @@ pub(crate) fn change(model: &mut Model, pair: ModelPair, runs: bool) -> Vec<Effe
     if batch::is_in_the_way(model) {
         return Vec::new();
     }
-    let waits = !model.queue.is_empty() || !model.clip_queue.is_empty() || model.cutting.is_some();
+    let waits =
+        !model.queue.runs.is_empty() || !model.queue.clips.is_empty() || model.queue.cutting.is_some();
     if waits {
         model.note(
             Tone::Info,
@@ -46,7 +47,7 @@ pub(crate) fn change(model: &mut Model, pair: ModelPair, runs: bool) -> Vec<Effe
         model.note(Tone::Info, "other models are being loaded: Esc cancels that");
         return Vec::new();
     }
-    if matches!(model.engine, EngineState::Loading { .. }) {
+    if matches!(model.models.engine, EngineState::Loading { .. }) {
         model.note(Tone::Info, "the first models are still being loaded");
         return Vec::new();
     }
@@ -150,7 +151,7 @@ pub(crate) fn ready(model: &mut Model, ready: &Ready) -> Vec<Effect> {
 /// Choose the default method if the chosen one cannot run with these models. Returns its name.
 fn other_method(model: &mut Model) -> Option<String> {
     model.unavailable(model.methods.chosen)?;
-    let EngineState::Ready(Ready { parts: Some(parts), .. }) = &model.engine else { return None };
+    let EngineState::Ready(Ready { parts: Some(parts), .. }) = &model.models.engine else { return None };
     let drafts = parts.drafter || !parts.heads.is_empty() || parts.mtp;
     let default = if drafts { "auto" } else { "autoregressive" };
     let at = model.methods.turned.iter().position(|method| method.name == default)?;

@@ -12,22 +12,22 @@ use specreel_record::{RunState, StopReason};
 const LONG: usize = (10_000 / TICK.as_millis()) as usize;
 
 pub(crate) fn focused(model: &mut Model, is_focused: bool) {
-    model.notify.is_away = !is_focused;
-    model.notify.missed_failure &= !is_focused;
+    model.notices.is_away = !is_focused;
+    model.notices.missed_failure &= !is_focused;
 }
 
 /// After each message: note when work begins, and notify when all of it is over.
 pub(crate) fn follow(model: &mut Model) -> Option<Effect> {
     let is_batch = model.batches.active().is_some();
     if model.is_running() {
-        let work = model.notify.work.get_or_insert(Work { since: model.tick, is_batch });
+        let work = model.notices.work.get_or_insert(Work { since: model.look.tick, is_batch });
         work.is_batch |= is_batch;
         return None;
     }
-    let work = model.notify.work.take()?;
-    let is_long = work.is_batch || model.tick.saturating_sub(work.since) >= LONG;
-    let (words, failed) = outcome(model, work.is_batch).filter(|_| model.notify.is_away && is_long)?;
-    model.notify.missed_failure = failed;
+    let work = model.notices.work.take()?;
+    let is_long = work.is_batch || model.look.tick.saturating_sub(work.since) >= LONG;
+    let (words, failed) = outcome(model, work.is_batch).filter(|_| model.notices.is_away && is_long)?;
+    model.notices.missed_failure = failed;
     Some(Effect::Notify(words))
 }
 

@@ -12,11 +12,11 @@ use crate::tui::{
 
 pub(crate) fn focus(model: &mut Model, pane: Pane) {
     if pane == Pane::Prompt && model.focus != Pane::Prompt {
-        model.before_prompt = model.focus;
+        model.input.before_prompt = model.focus;
     }
     model.screens.close();
     if !matches!(pane, Pane::Caption | Pane::Steps) {
-        model.inspector = None;
+        model.caption.inspector = None;
     }
     model.focus = pane;
 }
@@ -28,8 +28,8 @@ pub(crate) fn go(model: &mut Model, go: Move) {
         Pane::Caption => {
             let most = view::caption::overflow(model);
             // Counted from the end, so that the stream can be followed.
-            let down = most.saturating_sub(model.caption_up.min(most));
-            model.caption_up = most - go.apply(down, most + 1, view::caption::page(model));
+            let down = most.saturating_sub(model.caption.up.min(most));
+            model.caption.up = most - go.apply(down, most + 1, view::caption::page(model));
         }
         Pane::Steps => {
             let page = model.page();
@@ -58,26 +58,26 @@ pub(crate) fn show_run(model: &mut Model, index: usize) {
         // The captions of all segments are in the pane already.
         match model.runs.shown().and_then(|r| r.group()).filter(|group| Some(*group) == before) {
             Some(_) => search::show(model, view::caption::lay(model).and_then(|laid| laid.segment)),
-            None => model.caption_up = 0,
+            None => model.caption.up = 0,
         }
     }
 }
 
 /// After a resize the caption may have fewer lines.
 pub(crate) fn keep_caption_in_view(model: &mut Model) {
-    if model.caption_up > 0 {
-        model.caption_up = model.caption_up.min(view::caption::overflow(model));
+    if model.caption.up > 0 {
+        model.caption.up = model.caption.up.min(view::caption::overflow(model));
     }
 }
 
 /// True if the previous key asked for the same.
 pub(crate) fn is_sure(model: &Model, action: Action) -> bool {
-    model.asked == Some(action)
+    model.input.asked == Some(action)
 }
 
 /// Ask for the action's key a second time.
 pub(crate) fn ask(model: &mut Model, context: KeyContext, action: Action, what: &str) {
     let key = model.keymap.keys(context, action).first().map(ToString::to_string);
     model.note(Tone::Info, format!("press {} again {what}", key.unwrap_or_default()));
-    model.asked = Some(action);
+    model.input.asked = Some(action);
 }

@@ -5,7 +5,8 @@ use std::{collections::VecDeque, sync::Arc};
 use crate::tui::{
     effect::Effect,
     model::{
-        Model, Tone, Waiting,
+        Model, Tone,
+        queue::Waiting,
         run::{Run, Subject},
     },
     pane::Pane,
@@ -39,8 +40,8 @@ fn is_behind_another(model: &Model, subject: &Subject) -> bool {
         return true;
     }
     let active = model.runs.active().filter(|run| !run.cancelling).map(|run| &run.subject);
-    let next = model.waiting.as_ref().or(model.queue.front()).map(|waiting| &waiting.run.subject);
-    let first = next.or(active).or(model.cutting.as_ref());
+    let next = model.queue.next.as_ref().or(model.queue.runs.front()).map(|waiting| &waiting.run.subject);
+    let first = next.or(active).or(model.queue.cutting.as_ref());
     first.is_some_and(|first| first.video != subject.video)
 }
 
@@ -49,17 +50,17 @@ fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
     let Some(method) = method_to_run(model) else { return Vec::new() };
     let title = subject.title.clone();
     let new = waiting(model, subject, method);
-    match model.clip_queue.iter_mut().find(|queued| queued.request.video == new.request.video) {
+    match model.queue.clips.iter_mut().find(|queued| queued.request.video == new.request.video) {
         Some(queued) => *queued = new,
-        None => model.clip_queue.push_back(new),
+        None => model.queue.clips.push_back(new),
     }
     model.note(Tone::Info, format!("{title} is queued"));
     start_waiting(model)
 }
 
 pub(crate) fn drop_queue(model: &mut Model) -> bool {
-    let n = model.clip_queue.len();
-    model.clip_queue.clear();
+    let n = model.queue.clips.len();
+    model.queue.clips.clear();
     if n > 0 {
         model.note(Tone::Info, format!("{} dropped from the queue", plural(n as u64, "clip")));
     }
@@ -119,7 +120,7 @@ pub(crate) fn selected_subject(model: &mut Model) -> Option<Subject> {
         return None;
     };
     let (video, title) = (entry.path.clone(), entry.title.clone());
-    let said = model.speech.get(&video).cloned();
+    let said = model.library.speech.get(&video).cloned();
     Some(Subject { video, title, prompt: prompt_to_run(model)?, said, ..Subject::default() })
 }
 
@@ -195,10 +196,10 @@ fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
     }
     let Some(method) = method_to_run(model) else { return Vec::new() };
     // This request replaces those that wait.
-    model.queue.clear();
-    model.cutting = None;
+    model.queue.runs.clear();
+    model.queue.cutting = None;
     let waiting = waiting(model, subject, method);
-    model.waiting = Some(waiting);
+    model.queue.next = Some(waiting);
     // If panes are stacked, show the one that the run writes to.
     if is_stacked(model.size) && model.focus != Pane::Prompt {
         model.focus = Pane::Caption;
@@ -221,14 +222,14 @@ pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     if !model.is_ready() || model.runs.active().is_some() || model.batches.has_engine() {
         return Vec::new();
     }
-    if model.waiting.is_none() && model.queue.is_empty() && model.batches.active().is_some() {
+    if model.queue.next.is_none() && model.queue.runs.is_empty() && model.batches.active().is_some() {
         return verify::stop(model).into_iter().chain(batch::send(model)).collect();
     }
-    let waiting = model.waiting.take();
+    let waiting = model.queue.next.take();
     let is_next = waiting.is_none();
-    let waiting = waiting.or_else(|| model.queue.pop_front());
+    let waiting = waiting.or_else(|| model.queue.runs.pop_front());
     let is_other_clip = waiting.is_none();
-    let Some(waiting) = waiting.or_else(|| model.clip_queue.pop_front()) else { return Vec::new() };
+    let Some(waiting) = waiting.or_else(|| model.queue.clips.pop_front()) else { return Vec::new() };
     let Waiting { request, run } = waiting;
     model.runs.forget_unwritten();
     // The next segment of a clip does not replace one that the user looks at.
@@ -236,17 +237,17 @@ pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
     let is_before = |r: &Run| r.group() == run.group() && r.id() + 1 == run.id();
     let is_last = model.runs.shown + 1 >= model.runs.all.len() && model.screens.is_empty();
     let follow = match (continues, is_other_clip) {
-        (true, _) => model.inspector.is_none() && model.runs.shown().is_some_and(is_before),
+        (true, _) => model.caption.inspector.is_none() && model.runs.shown().is_some_and(is_before),
         // Nor does the next clip of the queue.
-        (false, true) => model.inspector.is_none() && is_last,
+        (false, true) => model.caption.inspector.is_none() && is_last,
         (false, false) => true,
     };
     // A run that is being watched is shown to its end.
     let is_watched = is_next && model.is_playing();
-    model.follows = (follow && is_watched).then_some(run.id());
+    model.queue.follows = (follow && is_watched).then_some(run.id());
     let follow = follow && !is_watched;
     if !continues && follow {
-        model.caption_up = 0;
+        model.caption.up = 0;
     }
     model.runs.add(run, follow);
     verify::stop(model).into_iter().chain([Effect::Run(Box::new(request))]).collect()
@@ -255,8 +256,8 @@ pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
 /// Cancel active work, and run these one after another instead.
 pub(crate) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
     let effects = cancel(model);
-    model.queue = queue;
-    model.notice = None;
+    model.queue.runs = queue;
+    model.notices.shown = None;
     effects.into_iter().chain(start_waiting(model)).collect()
 }
 
@@ -269,8 +270,10 @@ pub(crate) fn cancel(model: &mut Model) -> Vec<Effect> {
     if let Some(effects) = batch::cancel(model) {
         return effects;
     }
-    let waited = model.waiting.take().is_some() | model.cutting.take().is_some() | !model.queue.is_empty();
-    model.queue.clear();
+    let waited = model.queue.next.take().is_some()
+        | model.queue.cutting.take().is_some()
+        | !model.queue.runs.is_empty();
+    model.queue.runs.clear();
     let effects = cancel_active(model);
     if effects.is_empty() && waited {
         model.note(Tone::Info, "the waiting run was dropped");
@@ -285,5 +288,5 @@ pub(crate) fn cancel_or_drop(model: &mut Model) -> Vec<Effect> {
 
 /// What that is called.
 pub(crate) fn cancel_word(model: &Model) -> &'static str {
-    if model.clip_queue.is_empty() { "cancel" } else { "drop the queue" }
+    if model.queue.clips.is_empty() { "cancel" } else { "drop the queue" }
 }

@@ -12,7 +12,7 @@ use crate::tui::{
 use specreel_record::{Segment, Span};
 
 pub(crate) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
-    let Some(subject) = model.cutting.take() else { return Vec::new() };
+    let Some(subject) = model.queue.cutting.take() else { return Vec::new() };
     match segments {
         Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }, &[]),
         Err(problem) => {

@@ -22,8 +22,8 @@ pub(crate) fn loaded(model: &mut Model, session: Result<Session, String>) {
     for (i, run) in runs.into_iter().enumerate() {
         model.runs.add(run, i == 0);
     }
-    model.replay = Some(first..model.runs.next);
+    model.sessions.replay = Some(first..model.runs.next);
     model.screens.close();
     model.focus = Pane::Caption;
-    model.caption_up = 0;
+    model.caption.up = 0;
 }

@@ -18,7 +18,7 @@ pub(crate) fn news(model: &mut Model, video: &Path, news: SpeechNews) {
             let notes = said.notes(f64::INFINITY).into_iter().map(|note| format!("; {note}"));
             let notes: String = notes.collect();
             model.note(Tone::Info, format!("prompts about {title} have {}{notes}", said.words()));
-            model.speech.insert(video.to_owned(), said);
+            model.library.speech.insert(video.to_owned(), said);
         }
         SpeechNews::Heard(Err(problem)) => model.note(Tone::Bad, problem),
         SpeechNews::Cancelled => {}

@@ -62,7 +62,7 @@ mod tests {
     /// The step and the token under the cursor.
     fn at(studio: &mut Studio) -> (Option<usize>, Option<usize>) {
         let model = studio.model();
-        (model.shown_step(), model.inspector.map(|inspector| inspector.token))
+        (model.shown_step(), model.caption.inspector.map(|inspector| inspector.token))
     }
 
     #[test]

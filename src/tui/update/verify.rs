@@ -13,7 +13,7 @@ use specreel_record::{Event, RunLog, RunState};
 pub(crate) fn start(model: &mut Model) -> Vec<Effect> {
     match request(model) {
         Ok((proof, request)) => {
-            model.proof = Some(proof);
+            model.runs.proof = Some(proof);
             vec![Effect::Run(Box::new(request))]
         }
         Err((tone, words)) => {
@@ -36,7 +36,7 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
         return Err(info("this is autoregressive decoding itself: verify another method's run"));
     }
     let started = run.log.whole().started();
-    if let (EngineState::Ready(ready), Some(started)) = (&model.engine, started)
+    if let (EngineState::Ready(ready), Some(started)) = (&model.models.engine, started)
         && (started.target != ready.target || model.models.is_changing())
     {
         return Err(info("the run is not one of the models in use: re-run it with r first"));
@@ -59,8 +59,10 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
 
 /// Take in an event of the run that verifies another one; its result is an event of that run.
 pub(crate) fn on_event(model: &mut Model, event: &Event) {
-    let Some(proof) = &mut model.proof else { return };
-    proof.log.apply(event);
+    if let Some(proof) = &mut model.runs.proof {
+        proof.log.apply(event);
+    }
+    let Some(proof) = &model.runs.proof else { return };
     let (tone, words) = match proof.log.state() {
         RunState::Waiting | RunState::Running => return,
         RunState::Failed(failure) => (Tone::Bad, format!("not verified: {}", failure.error)),
@@ -70,13 +72,13 @@ pub(crate) fn on_event(model: &mut Model, event: &Event) {
             None => (Tone::Info, "not verified: cancelled".into()),
         },
     };
-    model.proof = None;
+    model.runs.proof = None;
     model.note(tone, words);
 }
 
 /// End the verification that runs: the engine is needed for something else.
 pub(crate) fn stop(model: &mut Model) -> Option<Effect> {
-    model.proof.take().map(|proof| Effect::Cancel(proof.log.run()))
+    model.runs.proof.take().map(|proof| Effect::Cancel(proof.log.run()))
 }
 
 #[cfg(test)]

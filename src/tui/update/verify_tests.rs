@@ -56,7 +56,7 @@ fn what_was_found_is_said_with_what_was_promised() {
         let mut studio = after_a_run();
         press(&mut studio, "=");
         finish(&mut studio, promises, &ids, &[1, 2]);
-        let (found, text) = studio.model().notice.clone().unwrap();
+        let (found, text) = studio.model().notices.shown.clone().unwrap();
         assert!(found == tone && text.contains(words), "{found:?} {text}");
     }
 }
@@ -69,7 +69,7 @@ fn escape_and_other_runs_cancel_a_verification() {
     assert_eq!(press(&mut studio, "esc"), [Effect::Cancel(PLAIN)]);
     // Its last events change nothing, and another one can begin.
     send(&mut studio, PLAIN, ended(StopReason::Cancelled, "", &[], specreel_record::Stats::default()));
-    assert!(studio.model().proof.is_none() && studio.model().runs.all.len() == 1);
+    assert!(studio.model().runs.proof.is_none() && studio.model().runs.all.len() == 1);
     assert!(run_of(&press(&mut studio, "=")).is_some());
 
     let effects = press(&mut studio, "r");

@@ -20,11 +20,11 @@ fn follow(model: &mut Model, at: usize) {
     // A run that wrote nothing is not played.
     let is_new = next.log.is_unseen() || next.log.whole().steps().is_empty();
     let is_segment = next.group().is_some() && next.group() == run.group();
-    let is_queued = model.follows.is_some_and(|last| next.id() <= last);
+    let is_queued = model.queue.follows.is_some_and(|last| next.id() <= last);
     let is_next = is_new && (is_segment || is_queued);
-    if is_next && model.runs.shown == at && model.inspector.is_none() {
+    if is_next && model.runs.shown == at && model.caption.inspector.is_none() {
         model.runs.shown = at + 1;
-        model.caption_up = 0;
+        model.caption.up = 0;
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn control(model: &mut Model, action: Action) {
     } else if model.runs.all[at].log.is_at_end() {
         follow(model, at);
     }
-    model.caption_up = 0;
+    model.caption.up = 0;
 }
 
 pub(crate) fn skip(model: &mut Model) {
@@ -80,7 +80,7 @@ pub(crate) fn skip(model: &mut Model) {
 
 /// End the replay; its runs stay, complete.
 pub(crate) fn end_replay(model: &mut Model) {
-    let Some(replay) = model.replay.take() else { return };
+    let Some(replay) = model.sessions.replay.take() else { return };
     for run in model.runs.all.iter_mut().filter(|run| replay.contains(&run.id())) {
         run.log.skip();
     }

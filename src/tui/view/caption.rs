@@ -30,7 +30,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let room = usize::from(area.width).saturating_sub(14);
     let inner = text_area(model, area);
     let laid = Laid { rows: inner.height.into(), ..passage::lay(model, theme, inner.width.into()) };
-    if !model.search.query.is_empty() || model.screens.typed_on(Pane::Caption).is_some() {
+    if !model.caption.search.query.is_empty() || model.screens.typed_on(Pane::Caption).is_some() {
         block = block.title_top(search(model, &laid, theme, room).right_aligned());
     } else if let Some(run) = run {
         let state = playback(model, run, theme);
@@ -38,7 +38,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         block = block.title_top(state).title_top(legend::line(run, theme, room).right_aligned());
     }
     let (top, up) = match run {
-        Some(_) => (laid.top(model.caption_up), model.caption_up.min(laid.overflow())),
+        Some(_) => (laid.top(model.caption.up), model.caption.up.min(laid.overflow())),
         // The text before the first run is read from its beginning.
         None => (0, 0),
     };
@@ -112,7 +112,7 @@ fn text_area(model: &Model, area: Rect) -> Rect {
 }
 
 fn places(model: &Model) -> Option<Areas> {
-    areas(model.size, model.focus, model.inspector.is_some())
+    areas(model.size, model.focus, model.caption.inspector.is_some())
 }
 
 /// The caption as it is laid out now; `None` if it is not on the screen.
@@ -126,7 +126,7 @@ pub(crate) fn lay(model: &Model) -> Option<Laid> {
 /// The scroll position that shows the token cursor, in lines from the end; `None` if it is visible already.
 pub(crate) fn scroll_to_cursor(model: &Model) -> Option<usize> {
     let laid = lay(model)?;
-    laid.cursor.and_then(|line| laid.scroll_to(line, model.caption_up))
+    laid.cursor.and_then(|line| laid.scroll_to(line, model.caption.up))
 }
 
 pub(crate) fn overflow(model: &Model) -> usize {
@@ -138,7 +138,7 @@ pub(crate) fn page(model: &Model) -> usize {
 }
 
 fn search(model: &Model, laid: &Laid, theme: &Theme, columns: usize) -> Line<'static> {
-    let Search { query, at } = &model.search;
+    let Search { query, at } = &model.caption.search;
     let count = match laid.found.len() {
         _ if query.is_empty() => Span::raw(""),
         0 => theme.span(Role::Warn, "no match "),

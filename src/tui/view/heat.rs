@@ -55,8 +55,9 @@ pub(super) fn draw(
     let (Some(seen), Some(values)) = (run.log.prompt(), values) else { return };
     let [_, body] = area.layout(&Layout::vertical([Length(1), Min(0)]));
     let Some(map) = Map::of(seen, &values) else { return };
-    let strip =
-        preview::tiles(run).and_then(|request| model.strips.get(&request)).filter(|r| !r.frames.is_empty());
+    let strip = preview::tiles(run)
+        .and_then(|request| model.library.strips.get(&request))
+        .filter(|r| !r.frames.is_empty());
     match strip.filter(|_| model.config.colors == ColorDepth::True) {
         Some(strip) => pictures(&map, strip, theme, frame, body),
         None => {

@@ -101,7 +101,7 @@ struct Tag {
 }
 
 fn tag(model: &Model, entry: &Entry) -> Tag {
-    let queued = model.clip_queue.iter().position(|waiting| waiting.request.video == entry.path);
+    let queued = model.queue.clips.iter().position(|waiting| waiting.request.video == entry.path);
     let (state, role) = match queued {
         Some(at) => (format!(" +{}", at + 1), Role::Accent),
         None if model.library.captioned.contains(&entry.path) => (" ✓".into(), Role::Good),
@@ -171,6 +171,6 @@ fn thumbnail(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) ->
         frame.render_widget(Paragraph::new(lines), inside);
         return None;
     }
-    let strip = model.strips.get(&preview::thumbnail(&model.library.selected()?.path))?;
+    let strip = model.library.strips.get(&preview::thumbnail(&model.library.selected()?.path))?;
     picture(strip.frames.first()?, model.config.colors, frame, area)
 }

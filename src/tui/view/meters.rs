@@ -400,7 +400,7 @@ impl Meters<'_> {
     }
 
     fn notes(&self) -> Vec<Line<'static>> {
-        let of_engine = match &self.model.engine {
+        let of_engine = match &self.model.models.engine {
             EngineState::Ready(ready) if !self.run.replayed => &ready.notes[..],
             _ => &[],
         };

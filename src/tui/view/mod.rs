@@ -34,7 +34,7 @@ pub(crate) use outside::outside;
 pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     let area = frame.area();
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
-    let Some(areas) = areas((area.width, area.height), model.focus, model.inspector.is_some()) else {
+    let Some(areas) = areas((area.width, area.height), model.focus, model.caption.inspector.is_some()) else {
         return too_small(theme, frame, area);
     };
     // The inspector is the caption's.
@@ -63,7 +63,7 @@ pub(crate) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
     if let Some(area) = areas.steps {
         steps::draw(model, without_caption, theme, frame, area);
     }
-    if let Some((area, inspector)) = areas.inspector.zip(model.inspector) {
+    if let Some((area, inspector)) = areas.inspector.zip(model.caption.inspector) {
         inspector::draw(model, inspector, theme, frame, area);
     }
     if let Some(area) = areas.meters {
@@ -88,7 +88,7 @@ pub(crate) fn hit(model: &Model, position: Position) -> Hit {
 
 /// True if the library has room for a thumbnail of the selected clip, and no box covers it.
 pub(crate) fn shows_thumbnail(model: &Model) -> bool {
-    let areas = areas(model.size, model.focus, model.inspector.is_some());
+    let areas = areas(model.size, model.focus, model.caption.inspector.is_some());
     let pane = areas.and_then(|a| a.library);
     let is_free = model.screens.is_empty() || model.screens.typed_on(Pane::Library).is_some();
     is_free && pane.is_some_and(|p| library::picture_rows(model, p) > 0)

@@ -28,7 +28,7 @@ pub(crate) fn outside(model: &Model) -> Outside {
         };
         return Outside { title: named(&run.subject.name(), state), progress };
     }
-    let (state, progress) = match &model.engine {
+    let (state, progress) = match &model.models.engine {
         EngineState::Loading { stage, done, total } => (stage.doing(), share(*done, *total)),
         EngineState::Failed(_) => ("no models", Progress::None),
         EngineState::Ready(_) => ("", Progress::None),
@@ -40,6 +40,6 @@ pub(crate) fn outside(model: &Model) -> Outside {
         Some((name, _)) => named(&name, "done"),
         None => "specreel".to_owned(),
     };
-    let progress = if model.notify.missed_failure { Progress::Failed } else { progress };
+    let progress = if model.notices.missed_failure { Progress::Failed } else { progress };
     Outside { title, progress }
 }

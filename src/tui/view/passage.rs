@@ -107,7 +107,7 @@ pub(super) fn lay(model: &Model, theme: &Theme, columns: usize) -> Laid {
         writer.say(vec![("Summary".into(), theme.style(Role::Dim))]);
         writer.say(vec![(summary.into(), Style::new())]);
     }
-    let more = model.queue.iter().filter(|w| shown.group().is_some() && w.run.group() == shown.group());
+    let more = model.queue.runs.iter().filter(|w| shown.group().is_some() && w.run.group() == shown.group());
     let more = more.count();
     if more > 0 {
         writer.gap();
@@ -132,11 +132,11 @@ impl Writer<'_> {
     /// One paragraph, with search matches highlighted.
     fn say(&mut self, parts: Vec<Part<'_>>) {
         let first = self.laid.lines.len();
-        let found = match self.model.search.query.as_str() {
+        let found = match self.model.caption.search.query.as_str() {
             "" => Vec::new(),
             query => matches(&parts.iter().map(|(text, _)| text.as_ref()).collect::<String>(), query),
         };
-        let current = self.model.search.at.checked_sub(self.laid.found.len());
+        let current = self.model.caption.search.at.checked_sub(self.laid.found.len());
         let parts = if found.is_empty() { parts } else { self.marked(parts, &found, current) };
         let lines = wrap_placed(parts.iter().map(|(text, style)| (text.as_ref(), *style)), self.columns);
         for range in &found {
@@ -197,7 +197,7 @@ impl Writer<'_> {
 
     fn caption(&mut self, run: &Run, shown: bool) {
         let theme = self.theme;
-        let cursor = self.model.inspector.filter(|_| shown).map(|i| i.token);
+        let cursor = self.model.caption.inspector.filter(|_| shown).map(|i| i.token);
         let cursor = cursor.map(|token| token.min(run.log.token_count().saturating_sub(1)));
         let starts = step_starts(self.model, run);
         // The inspector's cursor is on tokens.
@@ -307,7 +307,8 @@ fn step_starts(model: &Model, run: &Run) -> std::collections::HashSet<usize> {
         n += step.tokens.len();
         start
     };
-    let steps = run.log.steps().iter().filter(|_| model.boundaries && model.search.query.is_empty());
+    let steps =
+        run.log.steps().iter().filter(|_| model.caption.boundaries && model.caption.search.query.is_empty());
     steps.map(start).filter(|start| *start > 0).collect()
 }
 
@@ -324,7 +325,7 @@ pub(super) fn greeting(model: &Model) -> Option<String> {
 
 fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     let dim = theme.style(Role::Dim);
-    if let EngineState::Failed(failure) = &model.engine {
+    if let EngineState::Failed(failure) = &model.models.engine {
         let mut lines = wrap([(format!("✗ {}", failure.error).as_str(), theme.style(Role::Bad))], columns);
         if let Some(hint) = &failure.hint {
             lines.push(Line::default());
@@ -353,7 +354,7 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
         let name = Span::styled(verdict.name(), theme.verdict(verdict));
         lines.extend(hang(name, 11, (verdict.why(), dim), columns));
     }
-    if let EngineState::Ready(ready) = &model.engine {
+    if let EngineState::Ready(ready) = &model.models.engine {
         for note in &ready.notes {
             lines.push(Line::default());
             lines.extend(wrap([("note: ", theme.style(Role::Warn)), (note.as_str(), dim)], columns));

@@ -24,7 +24,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
             }
         }
     }
-    if model.library.selected().is_some_and(|entry| model.speech.contains_key(&entry.path)) {
+    if model.library.selected().is_some_and(|entry| model.library.speech.contains_key(&entry.path)) {
         block = block.title_top(theme.line(Role::Accent, " + speech ").right_aligned());
     }
     let inner = block.inner(area);

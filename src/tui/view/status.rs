@@ -72,7 +72,7 @@ pub(super) fn header(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: 
         let place = Rect { x: area.x + at as u16, width: columns as u16, ..area };
         frame.mark(place, Target::Key(action));
     }
-    let right = match &model.engine {
+    let right = match &model.models.engine {
         EngineState::Ready(Ready { target, drafter, device, dtype, .. }) => {
             let drafter = drafter.as_ref().map_or_else(String::new, |d| format!(" + {d}"));
             let server =
@@ -95,7 +95,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let columns = usize::from(area.width);
     let mut left = Line::from(Span::raw(" "));
     left.extend(doing(model, theme, columns));
-    if let Some((tone, words)) = model.notice.as_ref().filter(|(_, words)| has_room(words, columns)) {
+    if let Some((tone, words)) = model.notices.shown.as_ref().filter(|(_, words)| has_room(words, columns)) {
         if left.spans.len() > 1 {
             left.push_span(theme.span(Role::Dim, " │ "));
         }
@@ -117,7 +117,7 @@ fn has_room(words: &str, columns: usize) -> bool {
 
 /// A notice that is too long for the last line, above it.
 pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, status: Rect) {
-    let Some((tone, words)) = &model.notice else { return };
+    let Some((tone, words)) = &model.notices.shown else { return };
     let columns = usize::from(status.width).saturating_sub(4);
     if has_room(words, status.width.into()) || status.y < LONG + 2 {
         return;
@@ -135,7 +135,7 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
 
 /// What the engine does, with a progress bar if the total is known.
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
-    let spin = theme.span(Role::Accent, format!("{} ", SPINNER[model.tick % SPINNER.len()]));
+    let spin = theme.span(Role::Accent, format!("{} ", SPINNER[model.look.tick % SPINNER.len()]));
     let queued = queued(model, columns / 3);
     let progress = |stage: Stage, done: u64, total: u64| {
         let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
@@ -169,7 +169,7 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         }
         return spans;
     }
-    if let Some(proof) = &model.proof {
+    if let Some(proof) = &model.runs.proof {
         return match proof.log.stage() {
             Some((stage, done, total)) if stage != Stage::Generate => progress(stage, done, total),
             _ => {
@@ -184,10 +184,10 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     if let Some(batch) = model.batches.active().filter(|batch| batch.is_running()) {
         return vec![spin, Span::raw(format!("batch {} of {}", batch.over(), batch.clips.len()))];
     }
-    match &model.engine {
+    match &model.models.engine {
         EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
         EngineState::Failed(_) => vec![theme.span(Role::Bad, "✗ no models")],
-        EngineState::Ready(_) if model.notice.is_some() => Vec::new(),
+        EngineState::Ready(_) if model.notices.shown.is_some() => Vec::new(),
         EngineState::Ready(_) => vec![theme.span(Role::Good, "● "), Span::raw("ready")],
     }
 }
@@ -203,8 +203,8 @@ fn time_left(run: &Run, stage: Stage, left_ms: Option<f64>) -> Option<String> {
 
 /// What runs next: the request that replaces the active one, and the queued clips by their names.
 fn queued(model: &Model, columns: usize) -> String {
-    let next = if model.waiting.is_some() { ", then your run" } else { "" };
-    let titles: Vec<_> = model.clip_queue.iter().map(|waiting| waiting.run.subject.name()).collect();
+    let next = if model.queue.next.is_some() { ", then your run" } else { "" };
+    let titles: Vec<_> = model.queue.clips.iter().map(|waiting| waiting.run.subject.name()).collect();
     match titles.len() {
         0 => next.to_owned(),
         n => text::fit(&format!("{next} · {n} queued: {}", titles.join(", ")), columns.max(11)),
@@ -219,7 +219,7 @@ fn which(model: &Model, run: &Run) -> Option<String> {
     if let Some(segment) = run.subject.segment {
         return Some(format!("segment {segment}"));
     }
-    let lanes = &model.comparison.as_ref()?.lanes;
+    let lanes = &model.runs.comparison.as_ref()?.lanes;
     let at = lanes.iter().position(|lane| lane.run == run.id())?;
     Some(format!("{} of {}", at + 1, lanes.len()))
 }
@@ -254,7 +254,9 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Library => {
             &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
         }
-        KeyContext::Reading if !model.search.query.is_empty() => &[NextMatch, Back, Search, NextPane, Help],
+        KeyContext::Reading if !model.caption.search.query.is_empty() => {
+            &[NextMatch, Back, Search, NextPane, Help]
+        }
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => &[
             Again, Methods, KnobUp, Compare, Inspect, Steps, Verify, Copy, Export, NextPane, Search,
@@ -269,7 +271,7 @@ fn word(model: &Model, action: Action) -> &'static str {
         return screen.word(action, model).unwrap_or(usual);
     }
     match action {
-        Action::Back if model.back_cancels() && !model.clip_queue.is_empty() => "drop the queue",
+        Action::Back if model.back_cancels() && !model.queue.clips.is_empty() => "drop the queue",
         Action::Back if model.back_cancels() => "cancel",
         Action::Back if model.shows_player() && model.shown_replay().is_none() => "skip",
         Action::Pause if !model.is_playing() => "play",

@@ -117,7 +117,7 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
         Row::new(cells.into_iter().take(widths.len())).height(height)
     };
     // The inspector's cursor is also the ledger's.
-    let is_active = has_focus(model, Pane::Steps) || model.inspector.is_some();
+    let is_active = has_focus(model, Pane::Steps) || model.caption.inspector.is_some();
     let selection = theme.style(if is_active { Role::Selection } else { Role::SelectionDim });
     let shown =
         ledger::rows(&run.log, window.top..window.top + window.count).into_iter().map(row).chain(staged);

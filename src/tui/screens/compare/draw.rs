@@ -33,7 +33,7 @@ const COLUMNS: [Column; 5] = [SPEED, DECODE, TAU, LOOSENED, OUTPUT];
 const WORTH: [usize; 5] = [1, 4, 3, 2, 0];
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-    let Some(comparison) = &model.comparison else { return };
+    let Some(comparison) = &model.runs.comparison else { return };
     let whole = frame.area();
     let title = text::fit(&comparison.title, usize::from(whole.width).saturating_sub(14));
     let title = theme.line(Role::Dim, format!(" {title} ")).right_aligned();
@@ -95,7 +95,7 @@ fn table(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Fram
     list(frame, theme, area, (comparison.cursor, lanes.len()), (Some(header), &constraints), |i| {
         let one = &lanes[i];
         let mut row = vec![
-            Cell::new(state_sign(one.run, model.tick, theme)),
+            Cell::new(state_sign(one.run, model.look.tick, theme)),
             Cell::new(text::fit(&one.lane.label, name_room)),
             Cell::new(sign(one.lane.lossless, theme)),
         ];
@@ -122,7 +122,7 @@ fn waiting_for(model: &Model, one: &LaneRun<'_>) -> String {
         Some(Activity::Done(_)) => "cancelled".into(),
         Some(Activity::Working { stage, .. }) => stage.doing().into(),
         Some(_) => "starting".into(),
-        None if model.queue.iter().any(|w| w.request.run == one.lane.run) => "queued".into(),
+        None if model.queue.runs.iter().any(|w| w.request.run == one.lane.run) => "queued".into(),
         None => "did not run".into(),
     }
 }

@@ -32,7 +32,7 @@ use specreel_speculate::Method;
 pub(crate) struct CompareScreen;
 
 pub(crate) fn reopen(model: &mut Model) {
-    match model.comparison {
+    match model.runs.comparison {
         Some(_) => model.screens.open(CompareScreen),
         None => model.note(Tone::Info, "no comparison yet: press c to compare methods"),
     }
@@ -88,14 +88,14 @@ pub(super) fn begin(
     }
     let title = subject.name();
     let below = if swept.is_some() { Below::Chart } else { Below::Words };
-    model.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, race: None });
+    model.runs.comparison = Some(Comparison { title, lanes, cursor: 0, swept, below, race: None });
     model.screens.open(CompareScreen);
     runs::replace(model, queue)
 }
 
 /// The runs that have ended take part in the race; it starts again when another one joins.
 fn line_up(model: &mut Model) {
-    let Some(comparison) = &model.comparison else { return };
+    let Some(comparison) = &model.runs.comparison else { return };
     let ended = |run: u64| model.runs.get(run).filter(|r| r.has_ended() && !r.log.whole().steps().is_empty());
     let runs = || comparison.lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, ended(lane.run)?)));
     let plain = plain_speed(runs().map(|(_, run)| run.log.whole().stats()));
@@ -107,7 +107,7 @@ fn line_up(model: &mut Model) {
     let (lanes, times): (Vec<usize>, Vec<f64>) = runs().map(|(at, run)| (at, ms(run))).unzip();
     let is_new = comparison.race.as_ref().map_or(!lanes.is_empty(), |(before, _)| *before != lanes);
     let players = is_new.then(|| runs().map(|(_, run)| (run.log.clone(), ms(run))).collect());
-    let Some(comparison) = &mut model.comparison else { return };
+    let Some(comparison) = &mut model.runs.comparison else { return };
     match (players, &mut comparison.race) {
         (Some(players), _) => comparison.race = Some((lanes, Race::new(players))),
         (None, Some((_, race))) => race.take(times),
@@ -117,18 +117,18 @@ fn line_up(model: &mut Model) {
 
 /// The race that is shown.
 fn race(model: &Model) -> Option<&Race> {
-    let comparison = model.comparison.as_ref().filter(|c| c.below == Below::Race)?;
+    let comparison = model.runs.comparison.as_ref().filter(|c| c.below == Below::Race)?;
     comparison.race.as_ref().map(|(_, race)| race)
 }
 
 /// Show the run of the selected lane in the panes.
 fn choose(model: &mut Model) -> Turn {
-    let lane = model.comparison.as_ref().and_then(|comparison| comparison.lanes.get(comparison.cursor));
+    let lane = model.runs.comparison.as_ref().and_then(|comparison| comparison.lanes.get(comparison.cursor));
     let run = lane.map(|lane| lane.run);
     match run.and_then(|run| model.runs.all.iter().position(|r| r.id() == run)) {
         Some(at) => {
             model.runs.shown = at;
-            model.caption_up = 0;
+            model.caption.up = 0;
             Turn::leave()
         }
         None => Turn::stay(),
@@ -136,7 +136,7 @@ fn choose(model: &mut Model) -> Turn {
 }
 
 fn turn(model: &mut Model, by: isize) {
-    let Some(comparison) = &mut model.comparison else { return };
+    let Some(comparison) = &mut model.runs.comparison else { return };
     comparison.below = comparison.below.next(by);
     if comparison.below == Below::Race {
         line_up(model);
@@ -146,11 +146,11 @@ fn turn(model: &mut Model, by: isize) {
 }
 
 fn control(model: &mut Model, action: Action) {
-    if model.comparison.as_ref().is_none_or(|comparison| comparison.below != Below::Race) {
+    if model.runs.comparison.as_ref().is_none_or(|comparison| comparison.below != Below::Race) {
         return;
     }
     line_up(model);
-    let race = model.comparison.as_mut().and_then(|comparison| comparison.race.as_mut());
+    let race = model.runs.comparison.as_mut().and_then(|comparison| comparison.race.as_mut());
     let Some((_, race)) = race else { return };
     match action {
         Action::Pause => race.toggle(),
@@ -169,7 +169,7 @@ impl Screen for CompareScreen {
 
     fn hints(&self, model: &Model) -> &'static [Action] {
         use Action::{Back, Choose, Down, Faster, NextPane, Pause, SeekForward};
-        match model.comparison.as_ref().map(|comparison| comparison.below) {
+        match model.runs.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !model.is_running() => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
             _ => &[NextPane, Down, Choose, Back],
         }
@@ -202,7 +202,7 @@ impl Screen for CompareScreen {
 
     fn go(&mut self, go: Move, model: &mut Model) {
         let page = model.page();
-        if let Some(comparison) = &mut model.comparison {
+        if let Some(comparison) = &mut model.runs.comparison {
             comparison.cursor = go.apply(comparison.cursor, comparison.lanes.len(), page);
         }
     }
@@ -216,7 +216,7 @@ impl Screen for CompareScreen {
             return false;
         }
         line_up(model);
-        if let Some((_, race)) = model.comparison.as_mut().and_then(|c| c.race.as_mut()) {
+        if let Some((_, race)) = model.runs.comparison.as_mut().and_then(|c| c.race.as_mut()) {
             race.advance(ms);
         }
         true
