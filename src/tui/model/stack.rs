@@ -34,14 +34,26 @@ pub(crate) trait Screen: Any + Debug {
         &[Action::Choose, Action::Back, Action::ClearLine]
     }
 
-    /// What an action is called here, if not by its usual word.
+    /// What choosing is called here.
+    fn verb(&self) -> &'static str {
+        "keep"
+    }
+
+    /// What another action is called here, if not by its usual word.
     fn word(&self, _action: Action, _model: &Model) -> Option<&'static str> {
         None
     }
 
+    /// Accept what is selected or typed.
+    fn choose(&mut self, _model: &mut Model) -> Turn {
+        Turn::leave()
+    }
+
     /// Do an action. One that passes is done as without the screen, but moves go to [`go`](Self::go), a line is cleared, and
     /// going back leaves the screen.
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn;
+    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
+        if action == Action::Choose { self.choose(model) } else { Turn::Pass }
+    }
 
     fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>);
 

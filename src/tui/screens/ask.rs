@@ -1,7 +1,6 @@
 //! A follow-up question about the shown caption.
 
 use crate::tui::{
-    action::Action,
     line::InputLine,
     model::{
         Model, Tone,
@@ -26,15 +25,14 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl Screen for QuestionLine {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("ask")
+    fn verb(&self) -> &'static str {
+        "ask"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match (action, self.line.text.trim()) {
-            (Action::Choose, "") => Turn::leave(),
-            (Action::Choose, question) => Turn::Leave(runs::follow_up(model, question)),
-            _ => Turn::Pass,
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        match self.line.text.trim() {
+            "" => Turn::leave(),
+            question => Turn::Leave(runs::follow_up(model, question)),
         }
     }
 

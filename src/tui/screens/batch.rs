@@ -128,27 +128,6 @@ impl BatchScreen {
         }
     }
 
-    /// Start the batch, or show the run of the clip under the cursor.
-    fn choose(&mut self, model: &mut Model) -> Turn {
-        if let Some(next) = self.next.take() {
-            model.prompt.remember(&next.prompt);
-            model.library.marked.clear();
-            return self.start(model, next);
-        }
-        let run = model.batches.last.as_ref().and_then(Batch::selected).map_or(0, |clip| clip.run);
-        match model.runs.all.iter().rposition(|known| known.id() == run) {
-            Some(at) => {
-                model.runs.shown = at;
-                (model.focus, model.caption.up) = (Pane::Caption, 0);
-                Turn::leave()
-            }
-            None => {
-                model.note(Tone::Info, "no run of this clip to show");
-                Turn::stay()
-            }
-        }
-    }
-
     /// Caption the clips that failed, or that a cancelled batch did not come to.
     fn retry(&mut self, model: &mut Model) -> Turn {
         let Some(last) = model.batches.last.take_if(|batch| !batch.is_active()) else { return Turn::stay() };
@@ -217,11 +196,32 @@ impl Screen for BatchScreen {
         }
     }
 
+    fn verb(&self) -> &'static str {
+        if self.next.is_some() { "start" } else { "show" }
+    }
+
     fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        match action {
-            Action::Choose => Some(if self.next.is_some() { "start" } else { "show" }),
-            Action::Down => Some("clip"),
-            _ => None,
+        (action == Action::Down).then_some("clip")
+    }
+
+    /// Start the batch, or show the run of the clip under the cursor.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        if let Some(next) = self.next.take() {
+            model.prompt.remember(&next.prompt);
+            model.library.marked.clear();
+            return self.start(model, next);
+        }
+        let run = model.batches.last.as_ref().and_then(Batch::selected).map_or(0, |clip| clip.run);
+        match model.runs.all.iter().rposition(|known| known.id() == run) {
+            Some(at) => {
+                model.runs.shown = at;
+                (model.focus, model.caption.up) = (Pane::Caption, 0);
+                Turn::leave()
+            }
+            None => {
+                model.note(Tone::Info, "no run of this clip to show");
+                Turn::stay()
+            }
         }
     }
 

@@ -69,8 +69,8 @@ impl Screen for ComparePicker {
         &[Action::Choose, Action::Pick, Action::Back]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("run")
+    fn verb(&self) -> &'static str {
+        "run"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -30,7 +30,8 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl ExportList {
-    fn choose(&self, model: &Model) -> Vec<Effect> {
+    /// The effects of the row under the cursor.
+    fn export(&self, model: &Model) -> Vec<Effect> {
         let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(self.cursor)) else {
             let captions = sidecars(model);
             return if captions.is_empty() { Vec::new() } else { vec![Effect::Sidecars(captions)] };
@@ -50,15 +51,12 @@ impl Screen for ExportList {
         &[Action::Choose, Action::Back]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("save")
+    fn verb(&self) -> &'static str {
+        "save"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => Turn::Leave(self.choose(model)),
-            _ => Turn::Pass,
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        Turn::Leave(self.export(model))
     }
 
     fn cursor(&mut self) -> Option<&mut usize> {

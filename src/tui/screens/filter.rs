@@ -34,13 +34,11 @@ pub(crate) fn dropped(model: &mut Model) {
 impl Screen for FilterLine {
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => Turn::leave(),
-            Action::Back => {
-                model.library.clear_filter();
-                Turn::leave()
-            }
-            _ => Turn::Pass,
+            Action::Choose => {}
+            Action::Back => model.library.clear_filter(),
+            _ => return Turn::Pass,
         }
+        Turn::leave()
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

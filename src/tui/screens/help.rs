@@ -44,13 +44,11 @@ impl Screen for HelpPage {
 
     fn act(&mut self, action: Action, _model: &mut Model) -> Turn {
         match action {
-            Action::Choose => Turn::leave(),
-            Action::Help => {
-                self.picker = Picker::default();
-                Turn::stay()
-            }
-            _ => Turn::Pass,
+            Action::Choose => return Turn::leave(),
+            Action::Help => self.picker = Picker::default(),
+            _ => return Turn::Pass,
         }
+        Turn::stay()
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {

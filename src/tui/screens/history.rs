@@ -10,7 +10,6 @@ use ratatui::{
 };
 
 use crate::tui::{
-    action::Action,
     model::{
         Model,
         stack::{Screen, Turn},
@@ -28,14 +27,11 @@ pub(crate) struct PromptHistory {
 }
 
 impl Screen for PromptHistory {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("use")
+    fn verb(&self) -> &'static str {
+        "use"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        if action != Action::Choose {
-            return Turn::Pass;
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
         let found = model.prompt.found(self.picker.query());
         if let Some(prompt) = found.get(self.picker.cursor).map(|prompt| (*prompt).to_owned()) {
             model.prompt.set(&prompt);

@@ -61,8 +61,8 @@ impl Screen for MethodEditor {
         &[KnobUp, Edit, Choose, Save, Reset, Back]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("run")
+    fn verb(&self) -> &'static str {
+        "run"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

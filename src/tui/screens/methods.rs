@@ -37,19 +37,6 @@ impl MethodPicker {
     pub fn new(model: &Model) -> Self {
         Self { picker: Picker::at(model.methods.chosen) }
     }
-
-    /// Run the method under the cursor.
-    fn choose(&self, model: &mut Model) -> Turn {
-        let Some(index) = method_list::under(&self.picker, &model.methods) else { return Turn::stay() };
-        if let Some(why) = model.unavailable(index) {
-            model.note(Tone::Bad, why);
-            return Turn::stay();
-        }
-        if index != model.methods.chosen {
-            model.methods.choose(index);
-        }
-        Turn::Leave(batch::run_with_method(model))
-    }
 }
 
 impl Screen for MethodPicker {
@@ -62,8 +49,21 @@ impl Screen for MethodPicker {
         &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("run")
+    fn verb(&self) -> &'static str {
+        "run"
+    }
+
+    /// Run the method under the cursor.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let Some(index) = method_list::under(&self.picker, &model.methods) else { return Turn::stay() };
+        if let Some(why) = model.unavailable(index) {
+            model.note(Tone::Bad, why);
+            return Turn::stay();
+        }
+        if index != model.methods.chosen {
+            model.methods.choose(index);
+        }
+        Turn::Leave(batch::run_with_method(model))
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -29,8 +29,8 @@ impl Screen for OpenLine {
         &[Action::Choose, Action::Complete, Action::Back, Action::ClearLine]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("open")
+    fn verb(&self) -> &'static str {
+        "open"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -31,14 +31,11 @@ impl Screen for PresetList {
         &[Action::Choose, Action::Back]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("use")
+    fn verb(&self) -> &'static str {
+        "use"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        if action != Action::Choose {
-            return Turn::Pass;
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
         if let Some(preset) = model.config.presets.get(self.cursor) {
             model.prompt.set(&preset.text);
             model.focus = Pane::Prompt;

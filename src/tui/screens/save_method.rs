@@ -57,8 +57,8 @@ impl SaveLine {
 }
 
 impl Screen for SaveLine {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("save")
+    fn verb(&self) -> &'static str {
+        "save"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -31,19 +31,17 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl Screen for SearchLine {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("search")
+    fn verb(&self) -> &'static str {
+        "search"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => Turn::leave(),
-            Action::Back => {
-                model.caption.search = Search::default();
-                Turn::leave()
-            }
-            _ => Turn::Pass,
+            Action::Choose => {}
+            Action::Back => model.caption.search = Search::default(),
+            _ => return Turn::Pass,
         }
+        Turn::leave()
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -1,7 +1,6 @@
 //! Captioning the selected clip in segments: their length is typed.
 
 use crate::tui::{
-    action::Action,
     effect::Effect,
     line::InputLine,
     model::{
@@ -64,15 +63,12 @@ fn choose(model: &mut Model, typed: &str) -> Turn {
 }
 
 impl Screen for SegmentsLine {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("run")
+    fn verb(&self) -> &'static str {
+        "run"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => choose(model, &self.line.text),
-            _ => Turn::Pass,
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        choose(model, &self.line.text)
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -78,16 +78,6 @@ pub(crate) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
 }
 
 impl SessionList {
-    /// Replay the selected run, or end the filter's typing.
-    fn choose(&mut self, model: &mut Model) -> Turn {
-        if self.typing.take().is_some() {
-            return Turn::stay();
-        }
-        let path = model.sessions.selected().map(|e| e.path.clone());
-        model.sessions.loading.clone_from(&path);
-        path.map_or_else(Turn::stay, |path| Turn::Leave(vec![Effect::Load(path)]))
-    }
-
     /// Withdraw the question, or the filter; else leave.
     fn back(&mut self, model: &mut Model) -> Turn {
         if std::mem::take(&mut self.asks) {
@@ -118,12 +108,22 @@ impl Screen for SessionList {
         }
     }
 
+    fn verb(&self) -> &'static str {
+        if self.typing.is_some() { "keep" } else { "replay" }
+    }
+
     fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        match action {
-            Action::Back if self.asks => Some("no"),
-            Action::Choose if self.typing.is_none() => Some("replay"),
-            _ => None,
+        (action == Action::Back && self.asks).then_some("no")
+    }
+
+    /// Replay the selected run, or end the filter's typing.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        if self.typing.take().is_some() {
+            return Turn::stay();
         }
+        let path = model.sessions.selected().map(|e| e.path.clone());
+        model.sessions.loading.clone_from(&path);
+        path.map_or_else(Turn::stay, |path| Turn::Leave(vec![Effect::Load(path)]))
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -46,8 +46,8 @@ impl Screen for SpeechLine {
         &[Action::Choose, Action::Complete, Action::Back, Action::ClearLine]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("use")
+    fn verb(&self) -> &'static str {
+        "use"
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {

@@ -56,18 +56,6 @@ impl Timeline {
         pieces(model).get(index)?.run.map(Run::id)
     }
 
-    /// Show the caption of the segment under the cursor.
-    fn choose(&self, model: &mut Model) {
-        let run = self.picked(model);
-        match run.and_then(|id| model.runs.all.iter().position(|run| run.id() == id)) {
-            Some(index) => {
-                model.focus = Pane::Caption;
-                panes::show_run(model, index);
-            }
-            None => model.note(Tone::Info, "this segment is not captioned yet"),
-        }
-    }
-
     /// Caption the segment under the cursor again, after those that wait.
     fn again(&self, model: &mut Model) -> Vec<Effect> {
         let Some(id) = self.picked(model) else {
@@ -116,16 +104,26 @@ impl Screen for Timeline {
         &[Choose, Again, EditCaption, Down, Back, ClearLine]
     }
 
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("show")
+    fn verb(&self) -> &'static str {
+        "show"
+    }
+
+    /// Show the caption of the segment under the cursor.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let run = self.picked(model);
+        match run.and_then(|id| model.runs.all.iter().position(|run| run.id() == id)) {
+            Some(index) => {
+                model.focus = Pane::Caption;
+                panes::show_run(model, index);
+            }
+            None => model.note(Tone::Info, "this segment is not captioned yet"),
+        }
+        Turn::leave()
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => {
-                self.choose(model);
-                Turn::leave()
-            }
+            Action::Choose => self.choose(model),
             Action::Again => Turn::Stay(self.again(model)),
             Action::EditCaption => self.edit(model),
             _ => Turn::Pass,

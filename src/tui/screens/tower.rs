@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::tui::{
-    action::Action,
     line::InputLine,
     model::{
         Model,
@@ -28,10 +27,7 @@ impl TowerLine {
 }
 
 impl Screen for TowerLine {
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        if action != Action::Choose {
-            return Turn::Pass;
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
         let typed = self.line.text.trim();
         if typed.is_empty() {
             return Turn::leave();

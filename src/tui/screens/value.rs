@@ -1,7 +1,6 @@
 //! A value of the method in the editor, which is typed.
 
 use crate::tui::{
-    action::Action,
     line::InputLine,
     model::{
         Model, Tone,
@@ -42,15 +41,12 @@ impl ValueLine {
 }
 
 impl Screen for ValueLine {
-    fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
-        (action == Action::Choose).then_some("set")
+    fn verb(&self) -> &'static str {
+        "set"
     }
 
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => self.set(model),
-            _ => Turn::Pass,
-        }
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        self.set(model)
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -267,7 +267,7 @@ fn useful(model: &Model) -> &'static [Action] {
 
 fn word(model: &Model, action: Action) -> &'static str {
     if let Some(screen) = model.screens.top() {
-        let usual = if action == Action::Choose { "keep" } else { action.short() };
+        let usual = if action == Action::Choose { screen.verb() } else { action.short() };
         return screen.word(action, model).unwrap_or(usual);
     }
     match action {

@@ -121,20 +121,6 @@ fn race(model: &Model) -> Option<&Race> {
     comparison.race.as_ref().map(|(_, race)| race)
 }
 
-/// Show the run of the selected lane in the panes.
-fn choose(model: &mut Model) -> Turn {
-    let lane = model.runs.comparison.as_ref().and_then(|comparison| comparison.lanes.get(comparison.cursor));
-    let run = lane.map(|lane| lane.run);
-    match run.and_then(|run| model.runs.all.iter().position(|r| r.id() == run)) {
-        Some(at) => {
-            model.runs.shown = at;
-            model.caption.up = 0;
-            Turn::leave()
-        }
-        None => Turn::stay(),
-    }
-}
-
 fn turn(model: &mut Model, by: isize) {
     let Some(comparison) = &mut model.runs.comparison else { return };
     comparison.below = comparison.below.next(by);
@@ -175,14 +161,32 @@ impl Screen for CompareScreen {
         }
     }
 
+    fn verb(&self) -> &'static str {
+        "show"
+    }
+
     fn word(&self, action: Action, model: &Model) -> Option<&'static str> {
         match action {
             Action::Back if model.is_running() => Some(runs::cancel_word(model)),
             Action::Pause if !self.is_playing(model) => Some("play"),
             Action::NextPane => Some("view"),
             Action::Down => Some("method"),
-            Action::Choose => Some("show"),
             _ => None,
+        }
+    }
+
+    /// Show the run of the selected lane in the panes.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let lane =
+            model.runs.comparison.as_ref().and_then(|comparison| comparison.lanes.get(comparison.cursor));
+        let run = lane.map(|lane| lane.run);
+        match run.and_then(|run| model.runs.all.iter().position(|r| r.id() == run)) {
+            Some(at) => {
+                model.runs.shown = at;
+                model.caption.up = 0;
+                Turn::leave()
+            }
+            None => Turn::stay(),
         }
     }
 
@@ -192,7 +196,7 @@ impl Screen for CompareScreen {
             NextPane => turn(model, 1),
             PreviousPane => turn(model, -1),
             Pause | SeekBack | SeekForward | Slower | Faster => control(model, action),
-            Choose => return choose(model),
+            Choose => return self.choose(model),
             // The comparison stays open with the runs it has.
             Back if model.is_running() => return Turn::Stay(runs::cancel_or_drop(model)),
             _ => return Turn::Pass,

@@ -140,39 +140,6 @@ impl ModelPicker {
         self.go_to(loaded_row(model));
     }
 
-    /// Use the row under the cursor, or ask about its download.
-    fn choose(&mut self, model: &mut Model) -> Turn {
-        let row = model.models.rows(self.picker.query()).get(self.picker.cursor).copied();
-        let chosen = row.map(|row| (model.models.obstacle(row), Chosen::of(row)));
-        let Some((obstacle, chosen)) = chosen else { return Turn::stay() };
-        if let Some(obstacle) = obstacle {
-            model.note(Tone::Bad, obstacle);
-            return Turn::stay();
-        }
-        let loaded = model.models.loaded.clone();
-        Turn::Stay(match (model.models.tab, chosen) {
-            (_, Chosen::Published { id, stored: true, .. }) => models::use_published(model, &id, false),
-            (_, Chosen::Published { id, bytes, stored: false }) => {
-                self.confirm = Some(Confirm::Pull { id, bytes, runs: false });
-                Vec::new()
-            }
-            (Tab::Drafter, Chosen::NoDrafter) => {
-                models::change(model, ModelPair { drafter: DrafterChoice::None, ..loaded }, false)
-            }
-            (Tab::Drafter, Chosen::Stored { path, .. }) => {
-                models::change(model, ModelPair { drafter: DrafterChoice::Of(path), ..loaded }, false)
-            }
-            (_, Chosen::Stored { path, lacks_tower: true }) => {
-                self.picker = Picker::default();
-                return Turn::over(TowerLine::new(path));
-            }
-            (_, Chosen::Stored { path, .. }) => {
-                models::change(model, ModelPair { target: Some(path), ..ModelPair::default() }, false)
-            }
-            (_, Chosen::NoDrafter) => Vec::new(),
-        })
-    }
-
     /// Ask whether the model under the cursor is removed.
     fn ask_remove(&mut self, model: &mut Model) {
         let rows = model.models.rows(self.picker.query());
@@ -238,18 +205,53 @@ impl Screen for ModelPicker {
         }
     }
 
+    fn verb(&self) -> &'static str {
+        if self.confirm.is_some() { "yes" } else { "use" }
+    }
+
     fn word(&self, action: Action, model: &Model) -> Option<&'static str> {
         let works = model.models.is_changing() || model.models.pull.is_some();
         match action {
             Action::Back if self.confirm.is_some() => Some("no"),
             Action::Back if works => Some("cancel"),
             Action::Back => Some("back"),
-            Action::Choose if self.confirm.is_some() => Some("yes"),
-            Action::Choose => Some("use"),
             Action::NextPane => Some("list"),
             Action::Delete => Some("remove"),
             _ => None,
         }
+    }
+
+    /// Use the row under the cursor, or ask about its download.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let row = model.models.rows(self.picker.query()).get(self.picker.cursor).copied();
+        let chosen = row.map(|row| (model.models.obstacle(row), Chosen::of(row)));
+        let Some((obstacle, chosen)) = chosen else { return Turn::stay() };
+        if let Some(obstacle) = obstacle {
+            model.note(Tone::Bad, obstacle);
+            return Turn::stay();
+        }
+        let loaded = model.models.loaded.clone();
+        Turn::Stay(match (model.models.tab, chosen) {
+            (_, Chosen::Published { id, stored: true, .. }) => models::use_published(model, &id, false),
+            (_, Chosen::Published { id, bytes, stored: false }) => {
+                self.confirm = Some(Confirm::Pull { id, bytes, runs: false });
+                Vec::new()
+            }
+            (Tab::Drafter, Chosen::NoDrafter) => {
+                models::change(model, ModelPair { drafter: DrafterChoice::None, ..loaded }, false)
+            }
+            (Tab::Drafter, Chosen::Stored { path, .. }) => {
+                models::change(model, ModelPair { drafter: DrafterChoice::Of(path), ..loaded }, false)
+            }
+            (_, Chosen::Stored { path, lacks_tower: true }) => {
+                self.picker = Picker::default();
+                return Turn::over(TowerLine::new(path));
+            }
+            (_, Chosen::Stored { path, .. }) => {
+                models::change(model, ModelPair { target: Some(path), ..ModelPair::default() }, false)
+            }
+            (_, Chosen::NoDrafter) => Vec::new(),
+        })
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
