@@ -61,11 +61,6 @@ impl Constraint {
         }
     }
 
-    /// True if what it allows is JSON.
-    pub fn is_json(&self) -> bool {
-        matches!(self, Self::JsonSchema { .. } | Self::JsonObject)
-    }
-
     /// Check it without a tokenizer, before models are loaded.
     /// Errors: it is not valid, uses what is not supported, or allows no text; this build has no grammars.
     pub fn check(&self) -> Result<(), GrammarError> {

@@ -60,11 +60,6 @@ impl KeptWeights {
         self.note.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// True if weights are taken from a file.
-    pub fn is_mapped(&self) -> bool {
-        matches!(*self.state(), CacheState::Mapped(_))
-    }
-
     /// See [`Checkpoint::open_weight_cache`].
     pub(crate) fn open(
         &self,

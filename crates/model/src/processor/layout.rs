@@ -94,20 +94,9 @@ impl VisualGrid {
         Some(Cell { t: index / self.per_frame(), row: within / self.w, column: within % self.w })
     }
 
-    /// The visual token of a cell; none outside of the grid.
-    pub fn index(&self, cell: Cell) -> Option<usize> {
-        let inside = cell.t < self.t && cell.row < self.h && cell.column < self.w;
-        inside.then(|| (cell.t * self.h + cell.row) * self.w + cell.column)
-    }
-
     /// All cells in the order of the visual tokens.
     pub fn cells(self) -> impl Iterator<Item = Cell> {
         (0..self.len()).filter_map(move |i| self.cell(i))
-    }
-
-    /// The frames of a frame pair, for `frames_per_pair` frames per pair and `n_frames` in total.
-    pub fn frames_of(&self, t: usize, frames_per_pair: usize, n_frames: usize) -> Range<usize> {
-        (t * frames_per_pair).min(n_frames)..((t + 1) * frames_per_pair).min(n_frames)
     }
 }
 
@@ -246,15 +235,10 @@ mod tests {
     const GRID: VisualGrid = VisualGrid { t: 2, h: 2, w: 3 };
 
     #[test]
-    fn cells_and_indices_are_inverse() {
-        for (i, cell) in GRID.cells().enumerate() {
-            assert_eq!(GRID.index(cell), Some(i));
-        }
+    fn cells_are_counted_by_frame_row_and_column() {
         assert_eq!(GRID.cells().count(), GRID.len());
         assert_eq!(GRID.cell(7), Some(Cell { t: 1, row: 0, column: 1 }));
         assert_eq!(GRID.cell(12), None);
-        assert_eq!(GRID.index(Cell { t: 0, row: 2, column: 0 }), None);
-        assert_eq!(GRID.frames_of(1, 2, 3), 2..3);
     }
 
     #[test]

@@ -44,32 +44,8 @@ impl VisualStates {
         Ok(())
     }
 
-    /// Number of visual tokens.
-    pub fn len(&self) -> usize {
-        self.tokens
-    }
-
-    /// True if there are no visual tokens.
-    pub fn is_empty(&self) -> bool {
-        self.tokens == 0
-    }
-
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.bytes() as usize).sum()
-    }
-
-    /// For each of some rows of states, the mean of its `top_n` largest cosine similarities with the visual tokens. `top_n` is
-    /// clamped to the tokens there are; without any, relevance is 0. Waits for it. Fails if the width differs, or memory is
-    /// missing.
-    pub fn relevance(&mut self, stream: &mut Stream, states: &Rows, top_n: usize) -> Result<Vec<f32>> {
-        if self.is_empty() {
-            return Ok(vec![0.0; states.rows()]);
-        }
-        let n = top_n.clamp(1, self.tokens);
-        let mean = |found: &Vec<(u32, f32)>| {
-            (found.iter().map(|(_, value)| f64::from(*value)).sum::<f64>() / n as f64) as f32
-        };
-        Ok(self.nearest(stream, states, n)?.iter().map(mean).collect())
     }
 
     /// For each of some rows of states the `count` visual tokens that resemble it most, with the cosine similarities, best first.
@@ -84,7 +60,7 @@ impl VisualStates {
             return Err(GpuError::Invalid("states of another width are compared to visual states".into()));
         }
         let (rows, tokens) = (states.rows(), self.tokens);
-        if rows == 0 || self.is_empty() {
+        if rows == 0 || tokens == 0 {
             return Ok(vec![Vec::new(); rows]);
         }
         normalize(stream, states, 0, rows, &mut self.unit)?;

@@ -26,6 +26,7 @@ impl RowsK {
     }
 
     /// Quantize rows of finite values. Panics if they are not whole blocks.
+    #[cfg(test)]
     pub fn quantize(&mut self, x: &[f32]) {
         let blocks = self.resize(x.len());
         // SAFETY: one call at a time.
