@@ -42,7 +42,7 @@ fn bench() -> Result<(), Box<dyn std::error::Error>> {
     let config = VlConfig::resolve(raw)?.tower()?;
     let frames = config.frames();
     let factor = frames.patch * frames.merge;
-    let pixels = frames.fixed.map_or(number("--side", 448) / factor * factor, |(side, _)| side);
+    let pixels = frames.fixed.map_or(number("--side", 448) / factor * factor, |size| size.height);
     let (grids, rounds) = (number("--grids", 1), number("--rounds", 3));
     let side = pixels / frames.patch;
     let grid = Grid { t: grids, h: side, w: side };

@@ -183,7 +183,7 @@ fn the_memory_estimate_is_close_to_the_peak_of_a_run() {
     scenes::encode::mp4(&Scene::from_seed(11), &clip, 320, 240).unwrap();
     let video = Video {
         frames: 48,
-        size: (240, 320),
+        size: specreel_model::processor::FrameSize::new(240, 320),
         limits: specreel_model::processor::FrameLimits::default(),
         new_tokens: 32,
     };

@@ -84,7 +84,7 @@ fn frames_to_ids_equal_transformers() {
     for name in FAMILIES.iter().chain(&["gqa_tied"]) {
         let model = VideoLlm::load(&fixture(name), WeightType::F32, &mut |_, _| {}).unwrap();
         let expected = tensors(&format!("{name}/frames.safetensors"));
-        let (side, newline) = model.processor().config().fixed.map_or((84, 0), |(side, _)| (side, 1));
+        let (side, newline) = model.processor().config().fixed.map_or((84, 0), |size| (size.height, 1));
         let cuts: Vec<Frame> = frames.iter().map(|frame| cut(frame, side)).collect();
         for (case, frames) in [("cut", &cuts), ("whole", &frames)] {
             let part = |what: &str| &expected[&format!("{case}.{what}")];

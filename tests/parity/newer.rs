@@ -8,7 +8,7 @@ use serde::Deserialize;
 use specreel_model::{
     decoder::{States, Taps},
     family::{ClipFacts, Prompt, VideoLlm},
-    processor::{Grid, Patches, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid},
+    processor::{FrameSize, Grid, Patches, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid},
 };
 use specreel_speculate::{context::PrefillInput, sampling::argmax};
 use specreel_tensor::{ComputeDevice, WeightType};
@@ -360,7 +360,7 @@ fn sizes_of_frames_equal_transformers() {
             let row: Vec<usize> = serde_json::from_value(row.clone()).unwrap();
             let got = processor.target_size(row[0], row[1], row[2], None);
             match &row[3..] {
-                [height, width] => assert_eq!(got.unwrap(), (*height, *width), "{row:?}"),
+                [height, width] => assert_eq!(got.unwrap(), FrameSize::new(*height, *width), "{row:?}"),
                 // One frame alone is refused by transformers; here it is repeated.
                 [] if row[2] == 1 => {}
                 _ => {
@@ -378,7 +378,7 @@ fn sizes_of_frames_equal_transformers() {
             let got = processor.target_size(row[0], row[1], 1, None);
             match row[0].max(row[1]) > 200 * row[0].min(row[1]) {
                 true => assert!(matches!(got, Err(ProcessorError::Size { .. })), "{row:?}"),
-                false => assert_eq!(got.unwrap(), (size[0], size[1]), "{row:?}"),
+                false => assert_eq!(got.unwrap(), FrameSize::new(size[0], size[1]), "{row:?}"),
             }
         }
     }

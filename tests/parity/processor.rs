@@ -1,7 +1,7 @@
 //! Patches, frame sizes and positions against transformers.
 
 use specreel_model::processor::{
-    Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,
+    FrameSize, Grid, ProcessorConfig, ProcessorError, VideoProcessor, VisualGrid, VisualRope, positions,
 };
 
 use super::{
@@ -49,7 +49,7 @@ fn target_sizes_equal_transformers() {
     for row in json("tables.json")["sizes"].as_array().unwrap() {
         let row: Vec<usize> = row.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as usize).collect();
         let got = processor.target_size(row[0], row[1], row[2], None).unwrap();
-        assert_eq!(got, (row[3], row[4]), "{row:?}");
+        assert_eq!(got, FrameSize::new(row[3], row[4]), "{row:?}");
     }
 }
 

@@ -77,8 +77,8 @@ impl NextClip {
 
 fn read(runner: &Runner<'_>) -> Option<(ClipKey, Clip)> {
     let key = runner.clip_key();
-    let clip = runner.read_clip(&mut |(height, width), plan, _| {
-        let bytes = (plan.indices.len() * height * width * 3 * size_of::<f32>()) as u64;
+    let clip = runner.read_clip(&mut |size, plan, _| {
+        let bytes = (plan.indices.len() * size.pixels() * 3 * size_of::<f32>()) as u64;
         // What is in memory already would be missing for the clip that is captioned.
         let fits = memory::available().is_none_or(|free| bytes < free / SHARE);
         if fits { Ok(()) } else { Err(Stop::Cancelled) }

@@ -3,7 +3,10 @@
 use super::*;
 use crate::clip_time::{ClipTimes, ClipWork, ShapeModel};
 use specreel_client::present::{formats::rate, grid::columns};
-use specreel_model::{processor::FrameLimits, shapes};
+use specreel_model::{
+    processor::{FrameLimits, FrameSize},
+    shapes,
+};
 use specreel_video::{Sampling, sampling};
 
 const FPS: f64 = 30.0;
@@ -105,7 +108,7 @@ fn work(options: &ClipOptions, model: &ShapeModel) -> Result<ClipWork, Failure> 
         })
     };
     let mut sample = sampled(options.sampling)?;
-    let plan = model.processor().plan((height, width), sample.indices.len(), options.limits)?;
+    let plan = model.processor().plan(FrameSize::new(height, width), sample.indices.len(), options.limits)?;
     if plan.frames < sample.indices.len() {
         sample = sampled(Sampling::Frames(plan.frames))?;
     }
@@ -127,8 +130,8 @@ fn result(
         device: place.name().into(),
         seconds: options.seconds,
         frames: work.timestamps_s.len(),
-        width: work.size.1,
-        height: work.size.0,
+        width: work.size.width,
+        height: work.size.height,
         visual_tokens: times.visual,
         prompt_tokens: times.rows,
         tower_ms: times.tower_ms,

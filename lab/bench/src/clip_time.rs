@@ -11,7 +11,7 @@ use specreel_model::{
     decoder::{Sequence, States, Taps},
     family::{ClipFacts, Family, ModelError, Prompt, VlConfig},
     processor::{
-        Patches, VideoProcessor,
+        FrameSize, Patches, VideoProcessor,
         layout::{self, VisualRope},
     },
     template::ChatTemplate,
@@ -34,8 +34,8 @@ pub struct ShapeModel {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClipWork {
-    /// Height and width of the resized frames in pixels.
-    pub size: (usize, usize),
+    /// Of the resized frames.
+    pub size: FrameSize,
     /// Times of the sampled frames in seconds.
     pub timestamps_s: Vec<f64>,
     /// Length of the clip in seconds.

@@ -6,6 +6,7 @@ use specreel_checkpoint::ModelFiles;
 use specreel_model::{
     decoder::{Taps, with_slice},
     family::{ClipFacts, VideoLlm},
+    processor::FrameSize,
 };
 use specreel_speculate::{
     Acceptance, Drafter, Method, Sampler, Schedule, SelfDraftType, WindowSize, context::PrefillInput,
@@ -56,12 +57,8 @@ fn a_self_draft_is_the_checkpoint_in_its_weight_type() {
         assert!(draft.bytes() < target.decoder().bytes());
         let config = target.processor().config();
         let token = config.patch * config.merge;
-        let size = config.fixed.unwrap_or((2 * token, 3 * token));
-        let grid = specreel_model::processor::layout::Grid {
-            t: 2,
-            h: size.0 / config.patch,
-            w: size.1 / config.patch,
-        };
+        let size = config.fixed.unwrap_or(FrameSize::new(2 * token, 3 * token));
+        let grid = config.grid(size, 2 * config.temporal);
         let row = config.row();
         let data = (0..grid.t * grid.h * grid.w * row).map(|i| (i as f32 * 0.37).sin()).collect();
         let patches = specreel_model::processor::Patches { data, grid, row };

@@ -127,9 +127,7 @@ fn noise(model: &VideoLlm, seed: u64) -> Patches {
     let turn = seed as usize % 3;
     let grid = match config.fixed {
         // Pictures, which have a size of their own.
-        Some((height, width)) => {
-            Grid { t: [2, 4, 1][turn], h: height / config.patch, w: width / config.patch }
-        }
+        Some(size) => Grid { t: [2, 4, 1][turn], ..config.grid(size, 1) },
         None => {
             let (t, h, w) = [(2, 2, 3), (4, 3, 2), (1, 1, 1)][turn];
             Grid { t, h: h * config.merge, w: w * config.merge }

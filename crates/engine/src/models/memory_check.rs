@@ -7,6 +7,7 @@ use specreel_model::ReadModel as _;
 use specreel_model::{
     ModelSpec,
     inspect::{Facts, Need, VideoInputs},
+    processor::FrameSize,
 };
 use specreel_record::{Failure, FailureClass, units::bytes};
 use specreel_tensor::{DeviceMemory, KvType, WeightType};
@@ -53,7 +54,7 @@ pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).ok()?;
     Some(Video {
         frames: plan.indices.len(),
-        size: (probe.height as usize, probe.width as usize),
+        size: FrameSize::new(probe.height as usize, probe.width as usize),
         limits: request.limits(),
         new_tokens: request.max_new_tokens,
     })

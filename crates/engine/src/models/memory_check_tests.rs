@@ -16,7 +16,12 @@ fn pair(dtype: WeightType) -> Footprint {
 }
 
 fn long(pair: &Footprint) -> Work {
-    let video = Video { frames: 512, size: (720, 1280), limits: FrameLimits::default(), new_tokens: 256 };
+    let video = Video {
+        frames: 512,
+        size: FrameSize::new(720, 1280),
+        limits: FrameLimits::default(),
+        new_tokens: 256,
+    };
     Work { sample: pair.target.sample(&video).unwrap(), frames: 512, new_tokens: 256 }
 }
 

@@ -9,13 +9,15 @@ use crate::{
     stages::Runner,
     timing::Layout,
 };
-use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError, VideoProcessor};
+use specreel_model::processor::{
+    FrameLimits, FramePlan, FrameSize, PatchBuilder, ProcessorError, VideoProcessor,
+};
 use specreel_record::{Stage, Stats};
 use specreel_video::{Footage, Plan, Probe, Sampling};
 
-/// Sees the size of the frames (height, width), the plan of sampling, and the effect of a limit of visual tokens, before anything
+/// Sees the size of the frames, the plan of sampling, and the effect of a limit of visual tokens, before anything
 /// is decoded.
-type Begin<'b> = dyn FnMut((usize, usize), &Plan, Option<&String>) -> Result<(), Stop> + 'b;
+type Begin<'b> = dyn FnMut(FrameSize, &Plan, Option<&String>) -> Result<(), Stop> + 'b;
 
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
@@ -119,9 +121,8 @@ impl Runner<'_> {
         if processor.config().cuts_like(self.models.target.processor().config()) {
             return Ok(None);
         }
-        let size = (probe.height as usize, probe.width as usize);
-        let size = processor.target_size(size.0, size.1, frames, self.request.max_pixels)?;
-        processor.patches(size).map(Some)
+        let (height, width) = (probe.height as usize, probe.width as usize);
+        processor.patches(processor.target_size(height, width, frames, self.request.max_pixels)?).map(Some)
     }
 
     /// How many of `frames` sampled frames the limits of the request leave, and how large; and a note if a limit of visual tokens
@@ -132,7 +133,7 @@ impl Runner<'_> {
         frames: usize,
     ) -> Result<(FramePlan, Option<String>), ProcessorError> {
         let (processor, limits) = (self.models.target.processor(), self.request.limits());
-        let size = (probe.height as usize, probe.width as usize);
+        let size = FrameSize::new(probe.height as usize, probe.width as usize);
         let natural = processor.plan(size, frames, FrameLimits { tokens: None, ..limits })?;
         let plan = processor.plan(size, frames, limits)?;
         let note = plan.thinned_from(&natural).map(|note| format!("--max-visual-tokens: {note}"));

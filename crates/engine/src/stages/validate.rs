@@ -13,7 +13,7 @@ use crate::{
 use specreel_model::{
     family::{ClipFacts, Prompt},
     inspect::VideoInputs,
-    processor::{Grid, VisualGrid},
+    processor::{FrameSize, Grid, VisualGrid},
 };
 use specreel_record::{EventKind, Failure, FailureClass};
 use specreel_speculate::{Length, Shape};
@@ -69,12 +69,12 @@ impl Runner<'_> {
     }
 
     /// Check the prompt's length and the memory for a video that has been opened but not decoded: the frames of `plan`, resized to
-    /// `size` (height, width). Returns what will be read.
+    /// `size`. Returns what will be read.
     pub(crate) fn check_video(
         &self,
         cache: &mut PrefixCache,
         key: &ClipKey,
-        size: (usize, usize),
+        size: FrameSize,
         plan: &Plan,
     ) -> Result<Layout, Stop> {
         let processor = self.models.target.processor();

@@ -9,7 +9,7 @@ use crate::{
     decoder::parts,
     draft_head::mtp,
     family::{Family, ModelError, VlConfig},
-    processor::{FrameLimits, VideoProcessor, layout::Grid},
+    processor::{FrameLimits, FrameSize, VideoProcessor, layout::Grid},
     vision::{self, TowerConfig, TowerSizes},
 };
 use specreel_checkpoint::{Checkpoint, ModelFiles, StoredTensor};
@@ -31,8 +31,8 @@ const DECODER_ROWS: usize = 128;
 pub struct SampledVideo {
     /// Frames that are sampled without a limit of visual tokens.
     pub frames: usize,
-    /// Height and width in pixels.
-    pub size: (usize, usize),
+    /// Of its frames.
+    pub size: FrameSize,
     /// Maximum pixels per frame, and maximum visual tokens.
     pub limits: FrameLimits,
     /// Maximum length of the caption, in tokens.
@@ -176,7 +176,7 @@ impl Facts {
         let rule = self.family.rule(self.processor.config());
         SampledVideo {
             frames: rule.count(30 * 30, 30.0),
-            size: (720, 1280),
+            size: FrameSize::new(720, 1280),
             limits: FrameLimits::default(),
             new_tokens: 256,
         }
@@ -316,7 +316,7 @@ mod tests {
         let facts = facts("assets/demo/target");
         let video = |frames| SampledVideo {
             frames,
-            size: (144, 192),
+            size: FrameSize::new(144, 192),
             limits: FrameLimits::default(),
             new_tokens: 64,
         };
@@ -338,8 +338,12 @@ mod tests {
 
     #[test]
     fn a_tower_takes_the_memory_of_its_matrices() {
-        let video =
-            SampledVideo { frames: 8, size: (144, 192), limits: FrameLimits::default(), new_tokens: 64 };
+        let video = SampledVideo {
+            frames: 8,
+            size: FrameSize::new(144, 192),
+            limits: FrameLimits::default(),
+            new_tokens: 64,
+        };
         for part in [
             "assets/demo/target",
             "tests/parity/fixtures/qwen3_vl",

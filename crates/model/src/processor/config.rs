@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Filter, Grid, ProcessorError};
+use super::{Filter, FrameSize, Grid, ProcessorError};
 use specreel_checkpoint::files;
 
 /// Pixels of one visual token of Qwen-VL, 28 × 28: the unit of its limits.
@@ -49,8 +49,8 @@ pub struct ProcessorConfig {
     pub merge: usize,
     /// Side of the square of cells that is pooled to one visual token. (Squares at the edge may be smaller.)
     pub pool: usize,
-    /// The fixed size (height, width) of all frames in pixels; `None` = near the original size, within the limits.
-    pub fixed: Option<(usize, usize)>,
+    /// The fixed size of all frames; `None` = near the original size, within the limits.
+    pub fixed: Option<FrameSize>,
     /// Mean of red, green and blue, for values from 0 to 1.
     pub mean: [f32; 3],
     /// Standard deviation of red, green and blue.
@@ -198,7 +198,7 @@ impl ProcessorConfig {
             temporal: 1,
             merge: 1,
             pool,
-            fixed: Some((side, side)),
+            fixed: Some(FrameSize::new(side, side)),
             mean: [0.5; 3],
             std: [0.5; 3],
             ..Self::default()
@@ -307,11 +307,11 @@ impl ProcessorConfig {
                 }
             }
             if let Some(side) = of(&raw.max_image_size)? {
-                self.fixed = Some((side, side));
+                self.fixed = Some(FrameSize::new(side, side));
             }
         } else if raw.size.is_some() {
             let side = |name| raw.size([name, name]).unwrap_or(0);
-            self.fixed = Some((side("height"), side("width")));
+            self.fixed = Some(FrameSize::new(side("height"), side("width")));
         }
         self.sampling = self.sampling.map(|_| raw.sampling()).transpose()?;
         Ok(())
@@ -379,9 +379,9 @@ impl ProcessorConfig {
         3 * self.temporal * self.patch * self.patch
     }
 
-    /// The patches of frames that are resized to this size (height, width).
-    pub fn grid(&self, (height, width): (usize, usize), frames: usize) -> Grid {
-        Grid { t: frames.div_ceil(self.temporal), h: height / self.patch, w: width / self.patch }
+    /// The patches of frames that are resized to this size.
+    pub fn grid(&self, size: FrameSize, frames: usize) -> Grid {
+        Grid { t: frames.div_ceil(self.temporal), h: size.height / self.patch, w: size.width / self.patch }
     }
 
     /// Maximum pixels of each of `n_frames` frames: the smaller of the limit per frame and an even share of the video's limit,
@@ -411,7 +411,7 @@ impl ProcessorConfig {
             return refuse("image_std", format!("{:?}", self.std), "expected positive numbers");
         }
         let least = self.patch * self.merge;
-        if let Some((height, width)) = self.fixed
+        if let Some(FrameSize { height, width }) = self.fixed
             && [height, width].iter().any(|side| !(least..=1 << 13).contains(side))
         {
             let reason = "expected a height and a width from one patch to 8192 pixels";

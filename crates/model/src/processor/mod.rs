@@ -18,6 +18,7 @@ pub use layout::{Cell, Grid, PromptPositions, VisualGrid, VisualRope, positions,
 pub use limit::{FrameLimits, FramePlan};
 pub use patches::{PatchBuilder, Patches};
 pub use resize::Filter;
+pub use sizes::FrameSize;
 
 use specreel_record::{Failure, FailureClass};
 use specreel_tensor::SpansError;
@@ -140,9 +141,9 @@ impl VideoProcessor {
         Ok(VisualGrid::from_patches(patches, self.config.merge)?.pooled(self.config.pool))
     }
 
-    /// A builder for frames that are resized to `target` (height, width), a result of [`Self::target_size`].
+    /// A builder for frames that are resized to `target`, a result of [`Self::target_size`].
     /// [`ProcessorError::Size`] unless both sides are positive multiples of patch · merge. (A fixed size must be at least one.)
-    pub fn patches(&self, target: (usize, usize)) -> Result<PatchBuilder, ProcessorError> {
+    pub fn patches(&self, target: FrameSize) -> Result<PatchBuilder, ProcessorError> {
         PatchBuilder::new(self.config.clone(), target)
     }
 }

@@ -3,7 +3,7 @@
 //! A row is one patch over one temporal grid: channel, frame of the pair, line, column. Rows come in the order temporal
 //! grid, cell row, cell column, row in the cell, column in the cell, so that the patches of one visual token are contiguous.
 
-use super::{Grid, ProcessorConfig, ProcessorError, resize::Resizer, sizes::with_longest_edge};
+use super::{FrameSize, Grid, ProcessorConfig, ProcessorError, resize::Resizer, sizes::with_longest_edge};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patches {
@@ -18,7 +18,7 @@ pub struct Patches {
 /// Collects frames one by one; only the patches are kept.
 pub struct PatchBuilder {
     config: ProcessorConfig,
-    target: (usize, usize),
+    target: FrameSize,
     /// One resize, or two in turn.
     resizers: Vec<Resizer>,
     /// Byte to normalized value, per channel.
@@ -30,9 +30,9 @@ pub struct PatchBuilder {
 }
 
 impl PatchBuilder {
-    pub(super) fn new(config: ProcessorConfig, target: (usize, usize)) -> Result<Self, ProcessorError> {
+    pub(super) fn new(config: ProcessorConfig, target: FrameSize) -> Result<Self, ProcessorError> {
         let factor = config.patch * config.merge;
-        let (height, width) = target;
+        let FrameSize { height, width } = target;
         // Pixels of a fixed-size frame that fill no whole patch are ignored.
         let whole = |side: usize| config.fixed.is_some() || side.is_multiple_of(factor);
         if [height, width].iter().any(|side| *side < factor || !whole(*side)) {
@@ -64,8 +64,8 @@ impl PatchBuilder {
         self.frames
     }
 
-    /// The size (height, width) in pixels that frames are resized to.
-    pub fn target(&self) -> (usize, usize) {
+    /// The size that frames are resized to.
+    pub fn target(&self) -> FrameSize {
         self.target
     }
 
@@ -79,9 +79,9 @@ impl PatchBuilder {
         if rgb.len() != expected {
             return Err(ProcessorError::Frame { height, width, expected, found: rgb.len() });
         }
-        let from = (height, width);
+        let from = FrameSize::new(height, width);
         if self.resizers.first().is_none_or(|resizer| resizer.from() != from) {
-            let through = self.config.longest_edge.map(|edge| with_longest_edge(height, width, edge));
+            let through = self.config.longest_edge.map(|edge| with_longest_edge(from, edge));
             let sizes: Vec<_> = [Some(from), through, Some(self.target)].into_iter().flatten().collect();
             let filter = self.config.filter;
             let steps = sizes.iter().zip(&sizes[1..]).filter(|(from, to)| from != to);
@@ -103,7 +103,7 @@ impl PatchBuilder {
     fn sides(&self) -> (usize, usize) {
         let factor = self.config.patch * self.config.merge;
         let side = |pixels: usize| pixels / factor * self.config.merge;
-        (side(self.target.0), side(self.target.1))
+        (side(self.target.height), side(self.target.width))
     }
 
     fn per_grid(&self) -> usize {
@@ -120,7 +120,7 @@ impl PatchBuilder {
             self.data.resize(self.data.len() + per_grid * row, 0.0);
         }
         let start = self.data.len() - per_grid * row;
-        let width = self.target.1;
+        let width = self.target.width;
         let (rows, columns) = self.sides();
         let cells = columns / merge;
         for (y, line) in rgb.chunks_exact(width * 3).take(rows * patch).enumerate() {
@@ -187,7 +187,7 @@ mod tests {
     fn rows_are_ordered_by_cell_channel_frame_and_line() {
         let (h, w) = (4, 8);
         let frame = |k: usize| -> Vec<u8> { (0..h * w * 3).map(|i| (i + 100 * k) as u8).collect() };
-        let mut builder = plain().patches((h, w)).unwrap();
+        let mut builder = plain().patches(FrameSize::new(h, w)).unwrap();
         builder.push(&frame(0), h, w).unwrap();
         builder.push(&frame(1), h, w).unwrap();
         let patches = builder.finish().unwrap();
@@ -213,7 +213,7 @@ mod tests {
             ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2, 2) };
         let processor = VideoProcessor::new(mean).unwrap();
         let target = processor.target_size(480, 640, 1, None).unwrap();
-        assert_eq!(target, (5, 5));
+        assert_eq!(target, FrameSize::new(5, 5));
         let frame: Vec<u8> = (0..75).collect();
         let mut builder = processor.patches(target).unwrap();
         builder.push(&frame, 5, 5).unwrap();
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn an_odd_last_frame_is_repeated() {
-        let mut odd = plain().patches((4, 4)).unwrap();
-        let mut even = plain().patches((4, 4)).unwrap();
+        let mut odd = plain().patches(FrameSize::new(4, 4)).unwrap();
+        let mut even = plain().patches(FrameSize::new(4, 4)).unwrap();
         for k in [10, 20, 30] {
             odd.push(&[k; 48], 4, 4).unwrap();
             even.push(&[k; 48], 4, 4).unwrap();
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn bad_frames_and_sizes_are_refused() {
-        for target in [(0, 4), (4, 0), (6, 4), (2, 2)] {
+        for target in [(0, 4), (4, 0), (6, 4), (2, 2)].map(|(h, w)| FrameSize::new(h, w)) {
             assert!(matches!(plain().patches(target), Err(ProcessorError::Size { .. })), "{target:?}");
         }
-        let mut builder = plain().patches((4, 4)).unwrap();
+        let mut builder = plain().patches(FrameSize::new(4, 4)).unwrap();
         assert!(matches!(builder.push(&[0; 47], 4, 4), Err(ProcessorError::Frame { expected: 48, .. })));
         assert!(matches!(builder.push(&[], 0, 4), Err(ProcessorError::Size { .. })));
         assert!(builder.push(&[0; 3], usize::MAX, usize::MAX).is_err());

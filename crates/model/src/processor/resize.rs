@@ -3,6 +3,8 @@
 //! The kernel is stretched by the scale when shrinking. Rows first, then columns, each pass rounded and clamped to bytes, as in the
 //! image libraries that transformers uses.
 
+use super::FrameSize;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     Bilinear,
@@ -89,8 +91,8 @@ fn to_byte(value: f32) -> u8 {
 
 /// Resizes frames of one size to another; the weights are computed once.
 pub(crate) struct Resizer {
-    from: (usize, usize),
-    to: (usize, usize),
+    from: FrameSize,
+    to: FrameSize,
     rows: Vec<Taps>,
     columns: Vec<Taps>,
     /// Frame of the first pass, `from` height × `to` width × 3.
@@ -98,22 +100,23 @@ pub(crate) struct Resizer {
 }
 
 impl Resizer {
-    /// A resizer between two sizes (height, width); no side may be zero.
-    pub(super) fn new(from: (usize, usize), to: (usize, usize), filter: Filter) -> Self {
+    /// A resizer between two sizes; no side may be zero.
+    pub(super) fn new(from: FrameSize, to: FrameSize, filter: Filter) -> Self {
         let axis = |from, to| if from == to { Vec::new() } else { taps(from, to, filter) };
-        Self { from, to, rows: axis(from.0, to.0), columns: axis(from.1, to.1), between: Vec::new() }
+        let (rows, columns) = (axis(from.height, to.height), axis(from.width, to.width));
+        Self { from, to, rows, columns, between: Vec::new() }
     }
 
-    /// The size (height, width) that it reads.
-    pub(super) fn from(&self) -> (usize, usize) {
+    /// The size that it reads.
+    pub(super) fn from(&self) -> FrameSize {
         self.from
     }
 
     /// Resize `rgb`, `[height, width, 3]` bytes of the input size, into `out`, `[height, width, 3]` of the output size.
     /// The caller checks the lengths.
     pub(super) fn resize(&mut self, rgb: &[u8], out: &mut Vec<u8>) {
-        let (height, width) = self.from;
-        let (to_height, to_width) = self.to;
+        let FrameSize { height, width } = self.from;
+        let FrameSize { height: to_height, width: to_width } = self.to;
         let narrow: &[u8] = if self.columns.is_empty() {
             rgb
         } else {
@@ -158,6 +161,7 @@ mod tests {
 
     fn resized(from: (usize, usize), to: (usize, usize), rgb: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
+        let [from, to] = [from, to].map(|(height, width)| FrameSize::new(height, width));
         Resizer::new(from, to, Filter::Bicubic).resize(rgb, &mut out);
         out
     }
@@ -193,11 +197,13 @@ mod tests {
         for (filter, want) in table {
             let pixels: Vec<u8> = line.iter().flat_map(|v| [*v; 3]).collect();
             let mut out = Vec::new();
-            Resizer::new((1, 12), (1, want.len()), filter).resize(&pixels, &mut out);
+            Resizer::new(FrameSize::new(1, 12), FrameSize::new(1, want.len()), filter)
+                .resize(&pixels, &mut out);
             let got: Vec<u8> = out.chunks_exact(3).map(|pixel| pixel[0]).collect();
             assert!(got.iter().zip(want).all(|(a, b)| a.abs_diff(*b) <= 1), "{filter:?}: {got:?} {want:?}");
             // The same along the columns.
-            Resizer::new((12, 1), (want.len(), 1), filter).resize(&pixels, &mut out);
+            Resizer::new(FrameSize::new(12, 1), FrameSize::new(want.len(), 1), filter)
+                .resize(&pixels, &mut out);
             assert_eq!(out.chunks_exact(3).map(|pixel| pixel[0]).collect::<Vec<_>>(), got);
         }
     }

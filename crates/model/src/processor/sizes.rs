@@ -2,8 +2,26 @@
 
 use super::{PixelScope, ProcessorError, VideoProcessor};
 
+/// The size of a frame in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameSize {
+    pub height: usize,
+    pub width: usize,
+}
+
+impl FrameSize {
+    pub const fn new(height: usize, width: usize) -> Self {
+        Self { height, width }
+    }
+
+    /// Pixels of the frame.
+    pub fn pixels(self) -> usize {
+        self.height * self.width
+    }
+}
+
 impl VideoProcessor {
-    /// The size (height, width) in pixels to which frames of `height` × `width` are resized if `n_frames` are sampled.
+    /// The size to which frames of `height` × `width` are resized if `n_frames` are sampled.
     ///
     /// Both sides are multiples of patch · merge, with nearly the same aspect ratio and a number of pixels within the
     /// checkpoint's limits. `max_pixels` is an upper limit per frame: it lowers the lower limit if that is higher, and replaces the
@@ -16,12 +34,13 @@ impl VideoProcessor {
         width: usize,
         n_frames: usize,
         max_pixels: Option<usize>,
-    ) -> Result<(usize, usize), ProcessorError> {
-        if let Some((to_height, to_width)) = self.config.fixed {
-            check(height, width)?;
-            return match max_pixels.filter(|limit| *limit < to_height * to_width) {
-                Some(limit) => Err(ProcessorError::Fixed { limit, height: to_height, width: to_width }),
-                None => Ok((to_height, to_width)),
+    ) -> Result<FrameSize, ProcessorError> {
+        let size = FrameSize::new(height, width);
+        if let Some(fixed) = self.config.fixed {
+            check(size)?;
+            return match max_pixels.filter(|limit| *limit < fixed.pixels()) {
+                Some(limit) => Err(ProcessorError::Fixed { limit, height: fixed.height, width: fixed.width }),
+                None => Ok(fixed),
             };
         }
         let least = self.config.factor().pow(2);
@@ -29,7 +48,7 @@ impl VideoProcessor {
             return Err(ProcessorError::Limit { limit, least });
         }
         let (min, max) = self.bounds(n_frames, max_pixels);
-        self.sized((height, width), n_frames, min, max)
+        self.sized(size, n_frames, min, max)
     }
 
     /// Minimum and maximum pixels if `n_frames` are sampled: of a frame, or of all of them, as the configuration counts them.
@@ -59,41 +78,42 @@ impl VideoProcessor {
     /// The size of each of `n_frames` frames within limits that count as [`Self::bounds`] do.
     pub(super) fn sized(
         &self,
-        (height, width): (usize, usize),
+        size: FrameSize,
         n_frames: usize,
         min_pixels: usize,
         max_pixels: f64,
-    ) -> Result<(usize, usize), ProcessorError> {
+    ) -> Result<FrameSize, ProcessorError> {
         let factor = self.config.factor();
         match self.config.scope {
-            PixelScope::Frame => smart_resize(height, width, factor, min_pixels, max_pixels),
-            PixelScope::Scaled => scaled_within((height, width), factor, self.config.max_pixels, max_pixels),
+            PixelScope::Frame => smart_resize(size, factor, min_pixels, max_pixels),
+            PixelScope::Scaled => scaled_within(size, factor, self.config.max_pixels, max_pixels),
             PixelScope::Video { .. } => {
-                let frames = (n_frames, self.config.temporal);
-                smart_resize_video(frames, (height, width), factor, min_pixels, max_pixels)
+                let temporal = self.config.temporal;
+                smart_resize_video(n_frames, temporal, size, factor, min_pixels, max_pixels)
             }
         }
     }
 }
 
-fn refuse<T>(height: usize, width: usize, reason: String) -> Result<T, ProcessorError> {
+fn refuse<T>(FrameSize { height, width }: FrameSize, reason: String) -> Result<T, ProcessorError> {
     Err(ProcessorError::Size { height, width, reason })
 }
 
-fn check(height: usize, width: usize) -> Result<(), ProcessorError> {
+fn check(size: FrameSize) -> Result<(), ProcessorError> {
+    let FrameSize { height, width } = size;
     if height == 0 || width == 0 {
-        return refuse(height, width, "a side is zero".into());
+        return refuse(size, "a side is zero".into());
     }
     if height.max(width) > 1 << 20 {
-        return refuse(height, width, "a side is longer than a million pixels".into());
+        return refuse(size, "a side is longer than a million pixels".into());
     }
     Ok(())
 }
 
-fn check_ratio(height: usize, width: usize, [h, w]: [f64; 2]) -> Result<(), ProcessorError> {
+fn check_ratio(size: FrameSize, [h, w]: [f64; 2]) -> Result<(), ProcessorError> {
     let ratio = h.max(w) / h.min(w);
     if ratio > 200.0 {
-        return refuse(height, width, format!("the aspect ratio is {ratio:.0}, the maximum is 200"));
+        return refuse(size, format!("the aspect ratio is {ratio:.0}, the maximum is 200"));
     }
     Ok(())
 }
@@ -102,15 +122,14 @@ fn check_ratio(height: usize, width: usize, [h, w]: [f64; 2]) -> Result<(), Proc
 ///
 /// The arithmetic of transformers' function of this name, with Python's rounding (halves to even).
 fn smart_resize(
-    height: usize,
-    width: usize,
+    size: FrameSize,
     factor: usize,
     min_pixels: usize,
     max_pixels: f64,
-) -> Result<(usize, usize), ProcessorError> {
-    check(height, width)?;
-    let (h, w, f) = (height as f64, width as f64, factor as f64);
-    check_ratio(height, width, [h, w])?;
+) -> Result<FrameSize, ProcessorError> {
+    check(size)?;
+    let (h, w, f) = (size.height as f64, size.width as f64, factor as f64);
+    check_ratio(size, [h, w])?;
     let sides = [h, w].map(|side| (side / f).round_ties_even() * f);
     let area = sides[0] * sides[1];
     let sides = if area > max_pixels {
@@ -123,26 +142,27 @@ fn smart_resize(
         sides
     };
     // With a lower limit of zero, a side may round down to zero.
-    Ok((sides[0].max(f) as usize, sides[1].max(f) as usize))
+    Ok(FrameSize::new(sides[0].max(f) as usize, sides[1].max(f) as usize))
 }
 
 /// As [`smart_resize`], with limits for all frames of a video together: transformers' function of this name for Qwen3-VL. Sides
 /// shorter than `factor` are enlarged first. A video of fewer frames than a temporal grid is filled up.
 fn smart_resize_video(
-    (frames, temporal): (usize, usize),
-    (height, width): (usize, usize),
+    frames: usize,
+    temporal: usize,
+    size: FrameSize,
     factor: usize,
     min_pixels: usize,
     max_pixels: f64,
-) -> Result<(usize, usize), ProcessorError> {
-    check(height, width)?;
+) -> Result<FrameSize, ProcessorError> {
+    check(size)?;
     let (frames, temporal, f) = (frames.max(temporal) as f64, temporal as f64, factor as f64);
-    let (mut h, mut w) = (height as f64, width as f64);
-    if height < factor || width < factor {
+    let (mut h, mut w) = (size.height as f64, size.width as f64);
+    if size.height < factor || size.width < factor {
         let scale = (f / h).max(f / w);
         (h, w) = ((h * scale).floor(), (w * scale).floor());
     }
-    check_ratio(height, width, [h, w])?;
+    check_ratio(size, [h, w])?;
     let sides = [h, w].map(|side| (side / f).round_ties_even() * f);
     let whole = (frames / temporal).round_ties_even() * temporal;
     let area = whole * sides[0] * sides[1];
@@ -155,31 +175,31 @@ fn smart_resize_video(
     } else {
         sides
     };
-    Ok((sides[0].max(f) as usize, sides[1].max(f) as usize))
+    Ok(FrameSize::new(sides[0].max(f) as usize, sides[1].max(f) as usize))
 }
 
 /// A size of about `pixels` pixels near the aspect ratio, with sides that are multiples of `factor`: the arithmetic of MiniCPM-V's
 /// processor for a frame without slices.
-fn scaled((height, width): (usize, usize), factor: usize, pixels: usize) -> (usize, usize) {
-    let ratio = width as f64 / height as f64;
+fn scaled(size: FrameSize, factor: usize, pixels: usize) -> FrameSize {
+    let ratio = size.width as f64 / size.height as f64;
     let height = ((pixels as f64).sqrt() / ratio.sqrt()).floor();
     let width = (height * ratio).floor();
     let f = factor as f64;
     let whole = |side: f64| ((side / f).round_ties_even() * f).max(f) as usize;
-    (whole(height), whole(width))
+    FrameSize::new(whole(height), whole(width))
 }
 
 /// As [`scaled`]; if that has more than `most` pixels, the largest such size that has not.
 fn scaled_within(
-    (height, width): (usize, usize),
+    size: FrameSize,
     factor: usize,
     pixels: usize,
     most: f64,
-) -> Result<(usize, usize), ProcessorError> {
-    check(height, width)?;
-    check_ratio(height, width, [height, width].map(|side| side as f64))?;
-    let at = |pixels: usize| scaled((height, width), factor, pixels);
-    let fits = |(height, width): (usize, usize)| (height * width) as f64 <= most;
+) -> Result<FrameSize, ProcessorError> {
+    check(size)?;
+    check_ratio(size, [size.height, size.width].map(|side| side as f64))?;
+    let at = |pixels: usize| scaled(size, factor, pixels);
+    let fits = |size: FrameSize| size.pixels() as f64 <= most;
     if fits(at(pixels)) {
         return Ok(at(pixels));
     }
@@ -192,15 +212,15 @@ fn scaled_within(
     Ok(at(low))
 }
 
-/// The size (height, width) at which the longest edge is `longest`, as the processor of SmolVLM computes it: the other edge is an
+/// The size at which the longest edge is `longest`, as the processor of SmolVLM computes it: the other edge is an
 /// even number.
-pub(super) fn with_longest_edge(height: usize, width: usize, longest: usize) -> (usize, usize) {
+pub(super) fn with_longest_edge(FrameSize { height, width }: FrameSize, longest: usize) -> FrameSize {
     let ratio = width as f64 / height as f64;
     let even = |side: f64| (side as usize).next_multiple_of(2).max(1);
     if width >= height {
-        (even(longest as f64 / ratio), longest)
+        FrameSize::new(even(longest as f64 / ratio), longest)
     } else {
-        (longest, even(longest as f64 * ratio))
+        FrameSize::new(longest, even(longest as f64 * ratio))
     }
 }
 
@@ -212,24 +232,26 @@ mod tests {
     #[test]
     fn halves_round_to_even_and_limits_hold() {
         // 42 / 28 = 1.5 -> 2, 70 / 28 = 2.5 -> 2
-        assert_eq!(smart_resize(42, 70, 28, 0, 1e9).unwrap(), (56, 56));
-        assert_eq!(smart_resize(100, 100, 28, 0, 784.0).unwrap(), (28, 28));
-        assert_eq!(smart_resize(28, 28, 28, 784 * 4, 1e9).unwrap(), (56, 56));
-        assert_eq!(smart_resize(1, 150, 28, 0, 1e9).unwrap(), (28, 140));
+        let size = |h, w, least, most| smart_resize(FrameSize::new(h, w), 28, least, most).unwrap();
+        assert_eq!(size(42, 70, 0, 1e9), FrameSize::new(56, 56));
+        assert_eq!(size(100, 100, 0, 784.0), FrameSize::new(28, 28));
+        assert_eq!(size(28, 28, 784 * 4, 1e9), FrameSize::new(56, 56));
+        assert_eq!(size(1, 150, 0, 1e9), FrameSize::new(28, 140));
     }
 
     #[test]
     fn empty_sizes_and_extreme_aspect_ratios_are_refused() {
         for (h, w) in [(0, 10), (10, 0), (1, 201), (402, 2), (usize::MAX, usize::MAX)] {
-            assert!(matches!(smart_resize(h, w, 28, 784, 1e6), Err(ProcessorError::Size { .. })), "{h}x{w}");
+            let refused = smart_resize(FrameSize::new(h, w), 28, 784, 1e6);
+            assert!(matches!(refused, Err(ProcessorError::Size { .. })), "{h}x{w}");
         }
-        assert!(smart_resize(1, 200, 28, 784, 1e6).is_ok());
+        assert!(smart_resize(FrameSize::new(1, 200), 28, 784, 1e6).is_ok());
     }
 
     #[test]
     fn a_given_limit_replaces_both_limits() {
         let processor = VideoProcessor::new(ProcessorConfig::default()).unwrap();
-        assert_eq!(processor.target_size(280, 280, 8, Some(28 * 28 * 4)).unwrap(), (56, 56));
+        assert_eq!(processor.target_size(280, 280, 8, Some(28 * 28 * 4)).unwrap(), FrameSize::new(56, 56));
         assert!(matches!(
             processor.target_size(280, 280, 8, Some(783)),
             Err(ProcessorError::Limit { limit: 783, least: 784 })
@@ -240,9 +262,9 @@ mod tests {
     fn a_fixed_size_stays_fixed() {
         let processor = VideoProcessor::new(ProcessorConfig::pictures(384, 14, 2)).unwrap();
         for (height, width) in [(1, 1), (1080, 1920), (5000, 3)] {
-            assert_eq!(processor.target_size(height, width, 32, None).unwrap(), (384, 384));
+            assert_eq!(processor.target_size(height, width, 32, None).unwrap(), FrameSize::new(384, 384));
         }
-        assert_eq!(processor.target_size(9, 9, 1, Some(384 * 384)).unwrap(), (384, 384));
+        assert_eq!(processor.target_size(9, 9, 1, Some(384 * 384)).unwrap(), FrameSize::new(384, 384));
         let refused = processor.target_size(9, 9, 1, Some(384 * 384 - 1)).unwrap_err();
         assert!(refused.to_string().contains("384x384"), "{refused}");
         assert!(processor.target_size(0, 9, 1, None).is_err());
@@ -253,8 +275,10 @@ mod tests {
     /// Sizes that the processor of transformers 5.23 computes.
     #[test]
     fn all_frames_of_a_video_share_its_limits() {
-        let size = |frames, size, min, max: usize| {
-            smart_resize_video((frames, 2), size, 32, min, max as f64).unwrap()
+        let size = |frames, (height, width), min, max: usize| {
+            let from = FrameSize::new(height, width);
+            let size = smart_resize_video(frames, 2, from, 32, min, max as f64).unwrap();
+            (size.height, size.width)
         };
         let all = |frames, from| size(frames, from, 4096, 25_165_824);
         assert_eq!(all(8, (720, 1280)), (704, 1280));
@@ -275,7 +299,7 @@ mod tests {
         // The reference refuses a single frame; it is filled up to a pair.
         assert_eq!(all(1, (720, 1280)), all(2, (720, 1280)));
         for (h, w) in [(0, 10), (10, 0), (1, 402), (usize::MAX, 1)] {
-            assert!(smart_resize_video((4, 2), (h, w), 32, 4096, 1e9).is_err(), "{h}x{w}");
+            assert!(smart_resize_video(4, 2, FrameSize::new(h, w), 32, 4096, 1e9).is_err(), "{h}x{w}");
         }
     }
 
@@ -283,10 +307,10 @@ mod tests {
     fn a_limit_per_frame_holds_beside_that_of_the_video() {
         let processor = VideoProcessor::new(ProcessorConfig::qwen3_vl()).unwrap();
         let size = |frames, pixels| processor.target_size(720, 1280, frames, pixels).unwrap();
-        assert_eq!(size(8, None), (704, 1280));
-        assert_eq!(size(8, Some(320 * 320)), (224, 416));
+        assert_eq!(size(8, None), FrameSize::new(704, 1280));
+        assert_eq!(size(8, Some(320 * 320)), FrameSize::new(224, 416));
         assert_eq!(size(8, Some(usize::MAX)), size(8, None));
-        assert_eq!(size(1, Some(1024)), (32, 32));
+        assert_eq!(size(1, Some(1024)), FrameSize::new(32, 32));
         assert!(matches!(
             processor.target_size(720, 1280, 8, Some(1023)),
             Err(ProcessorError::Limit { limit: 1023, least: 1024 })
@@ -295,7 +319,8 @@ mod tests {
         let capped = ProcessorConfig { scope, ..ProcessorConfig::qwen3_vl() };
         let capped = VideoProcessor::new(capped).unwrap();
         let size = |frames| capped.target_size(1080, 1920, frames, None).unwrap();
-        assert_eq!([4, 122, 768, 5000].map(size), [(640, 1152), (320, 576), (128, 224), (32, 64)]);
+        let expected = [(640, 1152), (320, 576), (128, 224), (32, 64)];
+        assert_eq!([4, 122, 768, 5000].map(size), expected.map(|(h, w)| FrameSize::new(h, w)));
     }
 
     #[test]
@@ -309,7 +334,8 @@ mod tests {
             ((1, 1000), 360, (1, 360)),
         ];
         for ((h, w), longest, want) in table {
-            assert_eq!(with_longest_edge(h, w, longest), want, "{h}x{w}");
+            let size = with_longest_edge(FrameSize::new(h, w), longest);
+            assert_eq!((size.height, size.width), want, "{h}x{w}");
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::{LlavaConfig, POOL, config::taps};
 use crate::{
     mac_count::{MacCount, TowerMacCount},
-    processor::{Grid, ProcessorConfig},
+    processor::{FrameSize, Grid, ProcessorConfig},
     vision::{
         TowerOutput, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
@@ -22,7 +22,7 @@ impl TowerRules for LlavaConfig {
     }
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
-        let (height, width) = frames.fixed.unwrap_or_default();
+        let FrameSize { height, width } = frames.fixed.unwrap_or_default();
         vec![
             ("patch size", self.tower.patch, frames.patch),
             ("picture height", self.tower.image, height),

@@ -8,7 +8,7 @@
 use super::SmolVlmVisionConfig;
 use crate::{
     mac_count::{MacCount, TowerMacCount},
-    processor::{Grid, ProcessorConfig},
+    processor::{FrameSize, Grid, ProcessorConfig},
     vision::{
         TowerOutput, TowerRules, TowerSizes,
         parts::{ProjectorParts, TowerParts, matrix},
@@ -37,7 +37,7 @@ impl TowerRules for SmolVlmVisionConfig {
 
     fn pairs(&self, frames: &ProcessorConfig) -> Vec<(&'static str, usize, usize)> {
         // Pictures of another size would have other positions than the learned ones.
-        let (height, width) = frames.fixed.unwrap_or_default();
+        let FrameSize { height, width } = frames.fixed.unwrap_or_default();
         vec![
             ("patch size", self.tower.patch, frames.patch),
             ("scale factor", self.scale, frames.pool),

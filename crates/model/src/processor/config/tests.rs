@@ -15,15 +15,15 @@ fn fixed_sizes_are_read_from_files() {
     let write = |file: &str, text: &str| std::fs::write(dir.path().join(file), text).unwrap();
     assert_eq!(load().unwrap(), ProcessorConfig::pictures(384, 14, 2));
     write("processor_config.json", r#"{"video_processor": {"size": {"height": 70, "width": 98}}}"#);
-    assert_eq!(load().unwrap().fixed, Some((70, 98)));
+    assert_eq!(load().unwrap().fixed, Some(FrameSize::new(70, 98)));
     write(
         "preprocessor_config.json",
         r#"{"size": {"height": 84, "width": 84}, "image_std": [0.2, 0.3, 0.4]}"#,
     );
     let config = load().unwrap();
-    assert_eq!((config.fixed, config.std), (Some((70, 98)), [0.2, 0.3, 0.4]));
+    assert_eq!((config.fixed, config.std), (Some(FrameSize::new(70, 98)), [0.2, 0.3, 0.4]));
     std::fs::remove_file(dir.path().join("processor_config.json")).unwrap();
-    assert_eq!(load().unwrap().fixed, Some((84, 84)));
+    assert_eq!(load().unwrap().fixed, Some(FrameSize::new(84, 84)));
     for size in [r#"{"shortest_edge": 384}"#, r#"{"height": 384}"#, r#"{"height": 13, "width": 84}"#] {
         write("preprocessor_config.json", &format!(r#"{{"size": {size}}}"#));
         let error = load().unwrap_err().to_string();
@@ -97,11 +97,11 @@ fn limits_of_images_are_not_those_of_videos() {
 #[test]
 fn smolvlm_s_file_for_images_has_what_videos_need() {
     let family = ProcessorConfig::smolvlm(512, 16, 4);
-    assert_eq!((family.fixed, family.longest_edge), (Some((512, 512)), Some(2048)));
+    assert_eq!((family.fixed, family.longest_edge), (Some(FrameSize::new(512, 512)), Some(2048)));
     let published = r#"{"max_image_size": {"longest_edge": 384}, "size": {"longest_edge": 1536}, "resample": 1,
         "video_sampling": {"fps": 2, "max_frames": 20, "video_size": {"longest_edge": 384}}}"#;
     let config = with_files(family.clone(), &[(IMAGES, published)]).unwrap();
-    assert_eq!((config.fixed, config.longest_edge), (Some((384, 384)), Some(1536)));
+    assert_eq!((config.fixed, config.longest_edge), (Some(FrameSize::new(384, 384)), Some(1536)));
     let sampling = SamplingSettings { fps: Some(2.0), min_frames: None, max_frames: Some(20) };
     assert_eq!((config.sampling, config.filter), (Some(sampling), Filter::Lanczos));
     // Without a size for pictures, that for videos; as saved, without `video_sampling`.
