@@ -13,7 +13,7 @@ use crossterm::event::Event as TerminalEvent;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         batch_worker::BatchWorker,
         config::{Cut, Listen, Probe, StudioConfig},

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         frame_request::FrameRequest,
         images::{self, ImageProtocol},

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::{color_depth::ColorDepth, tui::question::Answers};
+use crate::{look::ColorDepth, tui::question::Answers};
 
 pub use specreel_client::ImageProtocol;
 

@@ -7,7 +7,6 @@
 //! The driver knows no methods, models or videos: it reaches the engine through a [`Client`](specreel_client::Client) only, so that
 //! tests can script the engine.
 
-mod action;
 mod app;
 mod archive;
 mod ascii;
@@ -16,7 +15,6 @@ mod clock;
 mod complete;
 mod config;
 mod effect;
-mod error;
 mod files;
 mod frame_loader;
 mod frame_request;
@@ -24,8 +22,6 @@ mod frames;
 mod images;
 mod inline;
 mod keeper;
-mod key;
-mod keymap;
 mod knobs;
 mod line;
 mod model;
@@ -50,7 +46,6 @@ mod terminal_writer;
 #[cfg(test)]
 mod testing;
 mod text;
-mod theme;
 mod training;
 mod turns;
 mod update;
@@ -59,8 +54,11 @@ mod widgets;
 mod window;
 mod worker;
 
-pub use crate::color_depth::ColorDepth;
-pub use action::Action;
+use crate::look::{action, error, key, keymap, theme};
+
+pub use crate::look::{
+    Action, ColorDepth, DEFAULT_KEYMAP, Key, KeyCode, KeyContext, Keymap, StudioError, Theme,
+};
 pub use app::run;
 pub use archive::SessionEntry;
 pub use config::{Clip, ClipFacts, Cut, FrameReader, Listen, Probe, PromptPreset, StudioConfig};
@@ -68,12 +66,9 @@ pub use effect::{
     BatchJob, BatchNews, CaptionEdit, Completion, Effect, Msg, PullNews, SidecarsWritten, SpeechNews,
     VideoFile, Wanted,
 };
-pub use error::StudioError;
 pub use frame_request::FrameRequest;
 pub use images::ImageProtocol;
 pub use inline::Inline;
-pub use key::{Key, KeyCode};
-pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};
 pub use model_store::{
     DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
     StoredModel,
@@ -81,6 +76,5 @@ pub use model_store::{
 pub use mouse::{Mouse, MouseKind};
 pub use start::start;
 pub use studio::Studio;
-pub use theme::Theme;
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
 pub use window::Notify;

@@ -410,7 +410,7 @@ fn key(name: &str) -> String {
 
 #[test]
 fn keys_are_bound() {
-    let map: toml::Table = toml::from_str(&read("src/tui/keymap.toml")).unwrap();
+    let map: toml::Table = toml::from_str(&read("src/look/keymap.toml")).unwrap();
     let sections = map.values().filter_map(toml::Value::as_table);
     let lists = sections.flat_map(|section| section.values()).filter_map(toml::Value::as_array);
     let bound: BTreeSet<&str> = lists.flatten().filter_map(toml::Value::as_str).collect();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     cli::args::config::{ConfigArgs, File, What},
-    tui::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
+    look::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
 };
 use specreel_client::{Layer, PromptPreset, Setting};
 

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::{cli::args::run::ColorChoice, color_depth::ColorDepth};
+use crate::{cli::args::run::ColorChoice, look::ColorDepth};
 use specreel_client::Charset;
 
 /// True if the studio can run: stdin and stdout are a capable terminal.

@@ -10,7 +10,7 @@ use ratatui::{
 };
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         action::Action,
         frame_request::FrameRequest,

@@ -1,7 +1,7 @@
 //! The frames of clips to read for the screen.
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         effect::Effect,
         frame_request::FrameRequest,

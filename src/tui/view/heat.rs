@@ -13,7 +13,7 @@ use ratatui::{
 };
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
         text,

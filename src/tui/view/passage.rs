@@ -9,7 +9,7 @@ use ratatui::{
 };
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         action::Action,
         keymap::KeyContext,

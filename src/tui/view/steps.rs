@@ -11,7 +11,7 @@ use ratatui::{
 };
 
 use crate::{
-    color_depth::ColorDepth,
+    look::ColorDepth,
     tui::{
         model::{Model, run::Run},
         pane::Pane,

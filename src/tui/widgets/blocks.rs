@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use ratatui::{buffer::Buffer, layout::Rect, style::Color};
 
 use super::Slot;
-use crate::color_depth::ColorDepth;
+use crate::look::ColorDepth;
 use specreel_video::Frame;
 
 /// Half-blocks at once; a graphics protocol draws over them later.

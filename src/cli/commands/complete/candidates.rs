@@ -9,7 +9,7 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::*;
-use crate::{cli::config, tui::Theme};
+use crate::{cli::config, look::Theme};
 use specreel_checkpoint::gguf::file_names;
 use specreel_client::PromptPreset;
 use specreel_demo as assets;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::json;
 use toml::de::{DeTable, DeValue};
 
-use crate::tui::{action::Action, error::StudioError, key::Key};
+use super::{action::Action, error::StudioError, key::Key};
 
 /// The built-in key map, and an example for the user's `keymap.toml`.
 pub const DEFAULT_KEYMAP: &str = include_str!("keymap.toml");

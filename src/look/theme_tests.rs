@@ -70,11 +70,11 @@ fn a_theme_is_remembered_while_it_exists() {
     let file = dir.path().join("state/theme");
     assert_eq!(Theme::remembered(&file, None), None);
     for (name, known) in [("nord", true), ("mine", false), ("light", true)] {
-        crate::tui::files::write_private(&file, &format!("{name}\n")).unwrap();
+        std::fs::write(&file, format!("{name}\n")).unwrap();
         assert_eq!(Theme::remembered(&file, None), known.then(|| name.to_owned()));
     }
     std::fs::write(dir.path().join("mine.toml"), "").unwrap();
-    crate::tui::files::write_private(&file, "mine\n").unwrap();
+    std::fs::write(&file, "mine\n").unwrap();
     assert_eq!(Theme::remembered(&file, Some(dir.path())).as_deref(), Some("mine"));
     assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left next to it");
 }

@@ -17,7 +17,7 @@ use toml::{
     de::{DeTable, ValueDeserializer},
 };
 
-use crate::{color_depth::ColorDepth, tui::error::StudioError};
+use super::{color_depth::ColorDepth, error::StudioError};
 use specreel_client::present::verdicts;
 use specreel_record::Verdict;
 
