@@ -11,7 +11,7 @@ row() {
     printf '%-62s %6s  %s\n' "$1" "$2" "$mark"
 }
 files() { grep -rl "$@" --include='*.rs' 2>/dev/null | grep -vc test || true; }
-lines() { grep -rn "$@" --include='*.rs' 2>/dev/null | grep -vc test || true; }
+lines() { grep -rn "$@" --include='*.rs' 2>/dev/null | grep -vc '^[^:]*test' || true; }
 # Functions of a trait.
 functions() { awk "/pub trait $1/,/^}/" "$2" | grep -c '^    fn' || true; }
 # Lines of code: no blank lines, no comments, no modules of tests.
@@ -25,9 +25,10 @@ row "files of the studio that name an Overlay" "$(files 'Overlay::' src/tui)" 0
 row "files of the studio that import all of their parent" "$(files '^use super::\*' src/tui)" 0
 row "copies of a runner around a changed request" "$(lines '\.\.\*self }' crates/engine/src/stages)" 0
 row "questions whether a method prunes its target" "$(lines '\.prunes()' crates src)" 0
-traits=$(grep -rhoE '^pub trait \w*(Ops|Rows)\b' crates/tensor/src/ops/mod.rs | awk '{ print $3 }')
-for trait in $traits; do
-    row "operations of $trait" "$(functions "$trait" crates/tensor/src/ops/mod.rs)" 20
+for file in crates/tensor/src/ops/*.rs; do
+    for trait in $(grep -oE '^pub trait \w*Ops' "$file" | awk '{ print $3 }'); do
+        row "functions of $trait" "$(functions "$trait" "$file")" 20
+    done
 done
 row "files of the command line that name the studio" "$(files 'tui::' src/cli)" 0
 row "files of the studio that name the command line" "$(files 'cli::' src/tui)" 0
