@@ -21,7 +21,7 @@ run: setup
 	cargo run --profile $(PROFILE) --locked $$quiet -- $(ARGS)
 
 lab: setup
-	@cargo run --profile $(PROFILE) --locked --quiet --package specreel-lab -- $(ARGS)
+	@cargo run --profile $(PROFILE:release=lab) --locked --package specreel-lab -- $(ARGS)
 
 setup:
 	@sh scripts/setup.sh build
