@@ -8,7 +8,7 @@ pub(crate) mod keymap;
 pub(crate) mod theme;
 
 pub use action::Action;
-pub use color_depth::ColorDepth;
+pub use color_depth::{ColorDepth, no_color};
 pub use error::StudioError;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};

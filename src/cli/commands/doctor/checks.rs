@@ -9,7 +9,7 @@ use crate::{
         commands,
         output::terminal as term,
     },
-    color_depth::{ColorDepth, no_color},
+    look::{ColorDepth, no_color},
 };
 use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
 use specreel_record::Ready;
