@@ -19,7 +19,7 @@ use super::{
     draft::{DraftRequest, Form, Proposal},
     drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
-    generation::{GenerationConfig, GenerationInputs, PlainPasses},
+    generation::{GenerationConfig, GenerationInputs, Hooks, PlainPasses},
     method::{Acceptance, Length, RuleNeeds, Shape},
     tree::{Template, Tree},
     verify::{self, VerifiedRows, logit_needs},
@@ -39,6 +39,7 @@ const NEAREST_VISUAL: usize = 24;
 /// A running generation.
 pub struct Session<'a> {
     config: GenerationConfig<'a>,
+    hooks: Hooks<'a>,
     target: &'a mut Sequence,
     drafters: DrafterSet<'a>,
     /// Their names, if there is more than one.
@@ -60,7 +61,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
+    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>, hooks: Hooks<'a>) -> Self {
         let method = config.method;
         let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
@@ -106,6 +107,7 @@ impl<'a> Session<'a> {
             text: Output::new(config.max_new_tokens),
             plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
             config,
+            hooks,
             steps: 0,
             relevance_ms: 0.0,
         }
@@ -222,6 +224,7 @@ impl<'a> Session<'a> {
             let (config, position) = (&self.config, self.text.emitted);
             let rows = verify::restrict(rows, allowed)?;
             let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
+            verified.rule = self.hooks.rule;
             verified.forced = forced;
             verified.relevance = relevance;
             verified.attention_peaks = peaks.cloned();
@@ -275,7 +278,7 @@ impl<'a> Session<'a> {
         let (after, active) = (self.text.emitted, self.drafters.active());
         let usual = self.config.chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
         let left = tokens_left(usual, self.config.max_new_tokens, after);
-        let turn = match self.config.turns {
+        let turn = match self.hooks.turns {
             Some(turns) => {
                 let to = turns(self.steps);
                 self.auto.iter_mut().for_each(|auto| auto.follow(to));

@@ -16,8 +16,8 @@ use specreel_record::{
     median, paired::Pace,
 };
 use specreel_speculate::{
-    self as speculate, DrafterInputs, Finished, GenerationConfig, Method, PlainPasses, PrefetchedDraft,
-    Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
+    self as speculate, DrafterInputs, Finished, GenerationConfig, Hooks, Method, PlainPasses,
+    PrefetchedDraft, Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
 };
 
 /// The method that every other is compared with.
@@ -134,10 +134,12 @@ impl Runner<'_> {
         #[cfg(test)]
         let turns = |step: usize| step % contenders.len().max(1);
         #[cfg(test)]
-        let config = match self.request.prompt == crate::testing::TURNS {
-            true => GenerationConfig { turns: Some(&turns), ..config },
-            false => config,
+        let hooks = match self.request.prompt == crate::testing::TURNS {
+            true => Hooks { turns: Some(&turns), ..Hooks::default() },
+            false => Hooks::default(),
         };
+        #[cfg(not(test))]
+        let hooks = Hooks::default();
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
             + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms);
@@ -183,7 +185,7 @@ impl Runner<'_> {
             })
         });
         inputs.reserves = reserves.collect();
-        let outcome = speculate::generate(config, inputs, &mut with_texts);
+        let outcome = speculate::generate_with(config, inputs, hooks, &mut with_texts);
         // The end of a thought is not part of the caption.
         let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
         context.target.truncate(base);
