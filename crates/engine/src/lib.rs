@@ -48,6 +48,8 @@
 //!
 //! The `loader` can load other models while a run continues; they replace the loaded ones when it ends.
 //!
+//! An `observer` sees what runs do; only tests have one.
+//!
 //! The stages use `models`, which are loaded once; the `cache` of clips and contexts, bounded in bytes; and on
 //! `timing`, which knows the speeds of finished stages and estimates later ones by them.
 
@@ -60,6 +62,7 @@ pub mod memory;
 mod models;
 mod needs;
 mod next_clip;
+mod observer;
 mod stages;
 mod stop_text;
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::{
     cache::{ContextKey, PrefixCache},
     events::{CancelToken, EventSender, Stop, since},
     models::Models,
+    observer::Observer,
     stages::{BASELINE, Decoding, FinishedRun, Runner},
     timing::ContentionMeter,
 };
@@ -137,6 +138,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
+    pub observer: Option<&'a dyn Observer>,
 }
 
 impl Bench<'_> {
@@ -161,6 +163,7 @@ impl Bench<'_> {
             contenders: &trial.run.contenders,
             rates: None,
             idle: Some(ends),
+            observer: self.observer,
         })
     }
 }
@@ -362,8 +365,9 @@ impl Trial {
         plan: &Decoding<'_>,
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Option<StopReason>, Stop> {
-        #[cfg(test)]
-        crate::testing::repeat_point(&self.run.request.prompt, ends)?;
+        if let Some(observer) = bench.observer {
+            observer.repeats(&self.run.request, ends)?;
+        }
         let key = if plan.method.is_autoregressive() { &self.run.plain_key } else { &self.run.key };
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());

@@ -62,6 +62,7 @@ impl NextClip {
             contenders: &[],
             rates: None,
             idle: Some(&ends),
+            observer: None,
         };
         let (done, clip) = std::thread::scope(|scope| {
             let reading =

@@ -131,15 +131,8 @@ impl Runner<'_> {
             chosen: contenders.first(),
             ..self.config(plan.method, plan.max_new_tokens, &protected, grammar.as_ref(), row_ms)
         };
-        #[cfg(test)]
-        let turns = |step: usize| step % contenders.len().max(1);
-        #[cfg(test)]
-        let hooks = match self.request.prompt == crate::testing::TURNS {
-            true => Hooks { turns: Some(&turns), ..Hooks::default() },
-            false => Hooks::default(),
-        };
-        #[cfg(not(test))]
-        let hooks = Hooks::default();
+        let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
+        let hooks = Hooks { turns: turns.as_deref(), ..Hooks::default() };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
             + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms);

@@ -22,6 +22,7 @@ use crate::{
     command::RunRequest,
     events::{CancelToken, EventSender, since},
     models::{Models, load_progress},
+    observer::Observer,
     timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
@@ -50,6 +51,7 @@ pub(crate) struct Runner<'a> {
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
     pub(crate) idle: Option<&'a (dyn Fn() -> bool + Sync)>,
+    pub(crate) observer: Option<&'a dyn Observer>,
 }
 
 impl Runner<'_> {
@@ -71,8 +73,9 @@ impl Runner<'_> {
         total: usize,
         left_ms: Option<f64>,
     ) -> ControlFlow<()> {
-        #[cfg(test)]
-        crate::testing::fail_point(&self.request.prompt, self.models, stage);
+        if let Some(observer) = self.observer {
+            observer.progress(self.request, self.models, stage);
+        }
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
