@@ -42,7 +42,7 @@ fn page(path: &str) -> Page {
 }
 
 fn all_pages() -> Vec<Page> {
-    let files = ["docs", "docs/results"].into_iter().flat_map(|folder| {
+    let files = ["docs", "docs/lab", "docs/results"].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(root().join(folder)).unwrap();
         entries.map(move |entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()))
     });

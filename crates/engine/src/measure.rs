@@ -279,10 +279,11 @@ impl Trial {
         plain: Option<(&Method, usize)>,
     ) -> Result<Option<f64>, Stop> {
         let mut pace = Pace::default();
+        let key = if plain.is_some() { &self.run.plain_key } else { &self.run.key };
         let (method, max_new_tokens) =
             plain.unwrap_or((&self.run.request.method, self.run.request.max_new_tokens));
         let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
-        let reason = self.decode(cache, bench, ends, &plan, &mut |step| {
+        let reason = self.decode((cache, key), bench, ends, &plan, &mut |step| {
             pace.add(&step);
             if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -301,11 +302,13 @@ impl Trial {
         let (started, budget_ms) = (Instant::now(), self.budget_ms() - self.spent_ms);
         let method = self.run.request.method.clone();
         let limit = self.run.request.max_new_tokens;
-        if method.prunes() || matches!(method.schedule, Schedule::Parallel { .. }) {
+        let (key, plain_key) = (&self.run.key, &self.run.plain_key);
+        if key != plain_key || matches!(method.schedule, Schedule::Parallel { .. }) {
             let plain = Method::default();
             let mut contention = ContentionMeter::default();
-            let passes = contention.during(|| self.first_steps(cache, bench, &ends, (&plain, limit)))?;
-            let steps = self.first_steps(cache, bench, &ends, (&method, limit))?;
+            let passes = contention
+                .during(|| self.first_steps((&mut *cache, plain_key), bench, &ends, (&plain, limit)))?;
+            let steps = self.first_steps((&mut *cache, key), bench, &ends, (&method, limit))?;
             if !ends() {
                 let plain_ms = median(passes.iter().map(Step::total_ms)).unwrap_or_default();
                 self.ratios.extend(self.run.generated.pace.ratio_of_repeat(plain_ms, &steps));
@@ -321,7 +324,7 @@ impl Trial {
             };
             let mut contention = ContentionMeter::default();
             contention.during(|| {
-                self.decode(cache, bench, &ends, &plan, &mut |step| {
+                self.decode((&mut *cache, key), bench, &ends, &plan, &mut |step| {
                     steps.push(step);
                     match ends() || since(started) >= budget_ms {
                         true => ControlFlow::Break(()),
@@ -339,14 +342,14 @@ impl Trial {
     /// The first steps with this method, after one that warms up.
     fn first_steps(
         &self,
-        cache: &mut PrefixCache,
+        context: (&mut PrefixCache, &ContextKey),
         bench: &Bench<'_>,
         ends: &(dyn Fn() -> bool + Sync),
         (method, max_new_tokens): (&Method, usize),
     ) -> Result<Vec<Step>, Stop> {
         let mut steps = Vec::new();
         let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
-        self.decode(cache, bench, ends, &plan, &mut |step| {
+        self.decode(context, bench, ends, &plan, &mut |step| {
             steps.push(step);
             match ends() || steps.len() > STEPS_TOGETHER {
                 true => ControlFlow::Break(()),
@@ -359,7 +362,7 @@ impl Trial {
     /// Why the generation ended, if it came to its own end.
     fn decode(
         &self,
-        cache: &mut PrefixCache,
+        (cache, key): (&mut PrefixCache, &ContextKey),
         bench: &Bench<'_>,
         ends: &(dyn Fn() -> bool + Sync),
         plan: &Decoding<'_>,
@@ -368,7 +371,6 @@ impl Trial {
         if let Some(observer) = bench.observer {
             observer.repeats(&self.run.request, ends)?;
         }
-        let key = if plan.method.is_autoregressive() { &self.run.plain_key } else { &self.run.key };
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());
         let reason = bench.with_runner(self, ends, |runner| {

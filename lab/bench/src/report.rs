@@ -8,6 +8,7 @@ use specreel_client::{
     chart,
     present::{formats, wrap::hang},
 };
+use specreel_pruners::TargetPruner;
 use specreel_record::{Ready, Trial};
 
 pub struct Report {
@@ -48,6 +49,8 @@ struct ClosingRow<'a> {
     lossless: bool,
     front: bool,
     method: &'a Method,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pruner: Option<&'a TargetPruner>,
 }
 
 impl Report {
@@ -84,9 +87,10 @@ impl Report {
                 .clone()
                 .map(|(system, summary)| ClosingRow {
                     summary,
-                    lossless: system.method.lossless(),
+                    lossless: system.lab.lossless(),
                     front: on_front(&system.label),
-                    method: &system.method,
+                    method: &system.lab.method,
+                    pruner: system.lab.pruner.as_ref(),
                 })
                 .collect(),
         };
@@ -98,7 +102,7 @@ impl Report {
         let mut text = hang(&self.heading(loaded, (!complete).then_some(clips_done)), columns, 2);
         if !summaries.is_empty() {
             let rows: Vec<Row<'_>> =
-                rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
+                rows.map(|(system, summary)| Row { summary, lossless: system.lab.lossless() }).collect();
             text += &format!("\n{}", tables::tables(&rows, self.videos.is_empty(), columns));
             if let Some(profile) = &self.profile {
                 text += &format!("\n{}", modelled::table(profile, &rows, columns));

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use super::*;
 use specreel_client::{Client, Ending, GRACE, present::modelled};
 use specreel_engine::RunRequest;
+use specreel_pruners::LabMethod;
 use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason, profile::Modelled};
 use specreel_video::Sampling;
 
@@ -84,7 +85,7 @@ impl Runs {
     pub(crate) async fn run(
         &mut self,
         video: &Path,
-        method: &Method,
+        lab: &LabMethod,
         max_new_tokens: usize,
     ) -> Result<Option<Written>, Failure> {
         self.last += 1;
@@ -92,7 +93,8 @@ impl Runs {
             before: Vec::new(),
             run: self.last,
             video: video.into(),
-            method: method.clone(),
+            method: lab.method.clone(),
+            pruner: lab.pruner(),
             max_new_tokens,
             ..self.setup.request.clone()
         };

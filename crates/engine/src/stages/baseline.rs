@@ -61,7 +61,7 @@ impl Runner<'_> {
     pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
         let (sampler, max_new_tokens) = (self.request.text, self.request.max_new_tokens);
         let (stop, constraint) = (&self.request.stop, &self.request.constraint);
-        if self.request.method.is_autoregressive() {
+        if self.request.is_baseline() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference {
@@ -72,7 +72,7 @@ impl Runner<'_> {
                     ids: ids.to_vec(),
                 });
             }
-        } else if self.request.method.prunes() {
+        } else if context.kept.is_some() {
             // Plain decoding's text belongs to another context.
             context.t1_ms = stats.timings.t1_ms;
         } else if let Some(reference) = &context.reference
@@ -95,7 +95,7 @@ impl Runner<'_> {
     ) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // A token drawn at random depends on more than two logits.
-        if !self.request.method.lossless() || !self.request.text.is_greedy() {
+        if !self.request.is_lossless() || !self.request.text.is_greedy() {
             return Ok(());
         }
         let Prefill { prompt, target, reference: Some(reference), .. } = context else { return Ok(()) };

@@ -317,7 +317,7 @@ impl Runner<'_> {
         let alone = matches!(method.schedule, Schedule::Sequential {});
         stats.contention = contention.share().filter(|_| alone);
         pace.end(reason);
-        let limits = if method.prunes() { Limits::NONE } else { Limits::of(stats, reason) };
+        let limits = if context.kept.is_some() { Limits::NONE } else { Limits::of(stats, reason) };
         let measured = Measured {
             ratios: &pace.ratios(),
             generate_ms: stats.timings.generate_ms(),
@@ -328,7 +328,7 @@ impl Runner<'_> {
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
         // Before the last event: a command that waits for it ends the process.
-        if let Some(rates) = self.rates {
+        if let Some(rates) = self.rates.filter(|_| context.kept.is_none()) {
             let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
             let tokens = [context.prompt.ids.len(), stats.visual_tokens];
             for (at, drafted) in finished.drafters.iter().enumerate() {

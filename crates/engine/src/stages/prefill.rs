@@ -61,16 +61,18 @@ impl Runner<'_> {
         let started = Instant::now();
         // A variation compares states inside of the pass over the video, which a kept prefix does not have.
         let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
-        let prunes = self.request.method.prunes();
-        if let Some(kept) = (!varies && !prunes).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
+        let pruner = self.request.pruner.as_deref();
+        if let Some(kept) =
+            (!varies && pruner.is_none()).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten()
+        {
             let (common, context) = (kept.1, self.extend(kept, prompt, started)?);
             stats.timings.prefill_target_ms = since(started);
             contexts.insert(key.clone(), context);
             return Ok(common);
         }
-        let context = match prunes {
-            true => self.prefill_pruned(clip, prompt, started, stats)?,
-            false => self.prefill(clip, prompt, started, stats)?,
+        let context = match pruner {
+            Some(pruner) => self.prefill_pruned(pruner, clip, prompt, started, stats)?,
+            None => self.prefill(clip, prompt, started, stats)?,
         };
         contexts.insert(key.clone(), context);
         Ok(0)

@@ -35,7 +35,8 @@ impl Runner<'_> {
         let (request, method) = (self.request, &self.request.method);
         self.sender.send(EventKind::Started(Started {
             method: serde_json::to_value(method).map_err(|e| internal(e.to_string()))?,
-            lossless: method.lossless(),
+            lossless: request.is_lossless(),
+            pruner: request.pruner.as_ref().map(|pruner| pruner.describe()),
             target: self.models.target.name().to_owned(),
             drafter: self.drafter_name(),
             device: self.models.device.clone(),
@@ -167,7 +168,7 @@ impl Runner<'_> {
         cache.trim(&key);
         // Until this run has ended, so that both contexts can be changed.
         let plain_key = (key.0.clone(), self.request.conversation());
-        let judges = self.request.method.prunes() && self.request.text.is_greedy();
+        let judges = self.request.pruner.is_some() && self.request.text.is_greedy();
         let mut whole = if judges { cache.contexts.take(&plain_key) } else { None };
         let (clip, context) = cache.entry(&key)?;
         // Without a drafter, the tokens that the target itself has left.

@@ -26,6 +26,13 @@ impl Runner<'_> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         method.check_parts(&self.models.parts(), self.models.target.name())?;
+        if request.pruner.is_some() && self.models.parts().linear_attention {
+            let error = format!(
+                "method `{}` drops visual tokens within the target, whose linear attention layers need all of them",
+                method.name
+            );
+            return Err(input(error, "use a method that drops them for the drafter only, such as specvlm"));
+        }
         self.check_block()?;
         sampling::check(request.sampling).map_err(|e| Failure::from(specreel_video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {

@@ -18,7 +18,6 @@ presets! {
     "text-only" "viskip" "lookup" "streaming" "layerskip" "twin" "specvlm" "specvlm-self" "sparrow"
     "sparrow-chain" "msd" "vispec" "hivis" "eagle3" "mtp" "dflash" "dflash-tree" "pearl" "parallelvlm" "parallelvlm-self" "std" "lvspec" "lvspec-tree" "lvspec-self" "fly"
     "fly-entropy" "lenient" "typical" "divergence" "glance" "random-loose"
-    "fastv" "pdrop" "sparsevlm" "dycoke"
 }
 
 impl Method {
