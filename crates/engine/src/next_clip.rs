@@ -59,7 +59,6 @@ impl NextClip {
             sender,
             cancel: &cancel,
             ignore_memory: false,
-            contenders: &[],
             rates: None,
             idle: Some(&ends),
             observer: None,

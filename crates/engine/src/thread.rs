@@ -292,7 +292,6 @@ impl Worker {
                 sender: &sender,
                 cancel: &cancel,
                 ignore_memory,
-                contenders: &[],
                 rates,
                 idle: None,
                 observer,

@@ -217,7 +217,6 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
             sender,
             cancel,
             ignore_memory,
-            contenders: &[],
             rates,
             idle: None,
             observer: None,

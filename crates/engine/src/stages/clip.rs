@@ -6,8 +6,8 @@ use crate::{
     cache::{Clip, ClipKey, ContextKey, PrefixCache},
     events::{Stop, since},
     models::sampling,
+    planner::Layout,
     stages::Runner,
-    timing::Layout,
 };
 use specreel_model::processor::{FrameLimits, FramePlan, PatchBuilder, ProcessorError, VideoProcessor};
 use specreel_record::{Stage, Stats};

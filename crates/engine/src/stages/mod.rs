@@ -23,20 +23,17 @@ use crate::{
     events::{CancelToken, EventSender, since},
     models::{Models, load_progress},
     observer::Observer,
+    planner::Planner,
     timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{family::VideoLlm, mac_count::MacCount};
 use specreel_record::{EventKind, Stage};
-use specreel_speculate::auto::Contender;
 
 pub(crate) use self::{
     generate::{BASELINE, Decoding},
     run::FinishedRun,
 };
-
-/// Cache slots that a verify pass may need beyond the longest caption.
-pub(crate) const KV_HEADROOM: usize = 96;
 
 pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
@@ -45,8 +42,6 @@ pub(crate) struct Runner<'a> {
     pub cancel: &'a CancelToken,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
-    /// The drafters among which the run may change, the chosen one first; empty if its method chooses none.
-    pub contenders: &'a [Contender],
     /// Speeds that are known, and that stages teach; `None` where the run is only repeated.
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
@@ -55,6 +50,11 @@ pub(crate) struct Runner<'a> {
 }
 
 impl Runner<'_> {
+    pub(crate) fn planner(&self) -> Planner<'_> {
+        let Self { request, models, ignore_memory, rates, .. } = *self;
+        Planner { request, models, ignore_memory, rates }
+    }
+
     /// Report progress; break if the run is cancelled.
     pub(crate) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)

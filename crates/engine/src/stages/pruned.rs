@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::{
     cache::{Clip, Prefill},
     events::{Stop, since},
-    stages::{KV_HEADROOM, Runner},
+    stages::Runner,
     timing::Part,
 };
 use specreel_model::{
@@ -25,6 +25,7 @@ impl Runner<'_> {
     pub(crate) fn prefill_pruned(
         &self,
         pruner: &dyn Pruner,
+        room: usize,
         clip: &Clip,
         prompt: Prompt,
         started: Instant,
@@ -34,7 +35,6 @@ impl Runner<'_> {
         let (config, last) = (target.decoder().config(), prompt.ids.len() - 1);
         let all = mac_count::prompt(config, 0, last);
         let mut watch = self.watch(Stage::Prefill, Part::Prompt, target, all);
-        let room = self.request.max_new_tokens + KV_HEADROOM;
         let read = self.preparation(&prompt, clip).prefill_pruned(pruner, room, &mut |done, total| {
             let share = done as f64 / total.max(1) as f64;
             watch.tick((share * last as f64) as usize, last, all * share)

@@ -1,0 +1,214 @@
+//! Automatic drafters and contexts: from known speeds and earlier acceptance to what drafts in a run, what it sees, and what may
+//! take over.
+//!
+//! What earlier runs left in the cache does not count, so that the order of runs changes no choice.
+
+use std::cmp::min;
+
+use super::knowledge::{decoder_of, further, key, later_choice, text_tokens};
+use crate::{
+    models::Models,
+    timing::{Part, Rate, Rates, rates},
+};
+use specreel_model::{
+    draft_head::Recipe,
+    family::VideoLlm,
+    mac_count::{self, MacCount},
+    processor::Grid,
+};
+use specreel_record::Expected;
+use specreel_speculate::{
+    Drafter, Length, Method, Shape, VisualContext,
+    auto::{Contender, DraftCost, SHARES, chance_at, tokens_left, usual_chance},
+};
+
+/// A run whose method leaves choices open.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub method: &'a Method,
+    pub models: &'a Models,
+    /// Tokens of the prompt, and visual tokens among them.
+    pub prompt: usize,
+    pub visual: usize,
+    pub patches: Grid,
+    pub max_new_tokens: usize,
+}
+
+/// A contender, with the expected time until the text is written, in milliseconds.
+#[derive(Clone, Debug)]
+struct Candidate {
+    contender: Contender,
+    ms: f64,
+}
+
+/// What an automatic method stands for in a run.
+pub(crate) struct Answer {
+    /// The method with all choices made.
+    pub method: Method,
+    /// What each drafter was expected to take, the fastest first; empty where speeds are not known.
+    pub expected: Vec<Expected>,
+    /// What drafts, and what was expected of it; `None` where nothing drafts or speeds are not known.
+    pub contender: Option<Contender>,
+}
+
+/// The speeds that a choice depends on.
+struct Speeds {
+    /// A row of the target, in milliseconds.
+    target_ms: f64,
+    token: Rate,
+    prompt: Rate,
+    /// The draft model's tower.
+    tower: Rate,
+}
+
+impl Question<'_> {
+    /// The choices for this run; `target_ms` is the time of a target row, 0 if it is not known. `None` where the method leaves none
+    /// open. Where speeds are not known, the first of the drafters drafts, and sees all.
+    pub fn answer(&self, rates: &Rates, target_ms: f64) -> Option<Answer> {
+        let open =
+            self.method.drafter == (Drafter::Auto {}) || self.method.context == (VisualContext::Auto {});
+        if !open {
+            return None;
+        }
+        let method = |drafter, context| Method { drafter, context, ..self.method.clone() };
+        let drafters = self.drafters();
+        let Some(speeds) = self.speeds(rates, target_ms) else {
+            let first = drafters.into_iter().next()?;
+            let context = self.contexts(&first).pop()?.1;
+            return Some(Answer { method: method(first, context), expected: Vec::new(), contender: None });
+        };
+        let mut candidates: Vec<Candidate> =
+            drafters.into_iter().filter_map(|drafter| self.best(drafter, rates, &speeds)).collect();
+        candidates.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        let expected = |of: &Candidate| Expected { drafter: of.contender.name(), ms: of.ms };
+        let expected = candidates.iter().map(expected).collect();
+        let Candidate { contender, .. } = candidates.into_iter().next()?;
+        let (drafter, context) = (contender.drafter.clone(), contender.context.clone());
+        let contender = Some(contender).filter(|contender| contender.drafter != (Drafter::None {}));
+        Some(Answer { method: method(drafter, context), expected, contender })
+    }
+
+    /// What may take over from the chosen one within the run: what can read the prompt then, without signals of the target's
+    /// prefill. `reads` says that of a draft head.
+    pub fn reserves(
+        &self,
+        rates: &Rates,
+        target_ms: f64,
+        chosen: &Contender,
+        reads: impl Fn(Recipe) -> bool,
+    ) -> Vec<Contender> {
+        let follows = matches!(self.method.shape, Shape::Chain { length: Length::AUTO, .. });
+        let Some(speeds) = self.speeds(rates, target_ms).filter(|_| follows) else { return Vec::new() };
+        let can = |contender: &Contender| match contender.drafter {
+            Drafter::Model {} => {
+                matches!(contender.context.share(), Some(share) if share == 0.0 || share == 1.0)
+            }
+            Drafter::Head { recipe } => reads(recipe),
+            Drafter::Lookup { .. } => true,
+            _ => false,
+        };
+        let is_other = |other: &Contender| {
+            other.drafter != chosen.drafter || other.context.share() != chosen.context.share()
+        };
+        let all = self.drafters().into_iter().flat_map(|drafter| self.contenders(&drafter, rates, &speeds));
+        all.filter(|contender| can(contender) && is_other(contender)).collect()
+    }
+
+    /// What may draft, in the order of what is usually faster; none of them last.
+    fn drafters(&self) -> Vec<Drafter> {
+        if self.method.drafter != (Drafter::Auto {}) {
+            return vec![self.method.drafter.clone()];
+        }
+        let parts = self.models.parts();
+        let heads = Recipe::ALL.into_iter().filter(|recipe| match recipe {
+            Recipe::Mtp => parts.mtp,
+            recipe => parts.heads.iter().any(|head| head == recipe.name()),
+        });
+        let lookup = Method::preset("lookup").ok().map(|lookup| lookup.drafter);
+        let model = parts.drafter.then_some(Drafter::Model {});
+        let heads = heads.map(|recipe| Drafter::Head { recipe });
+        model.into_iter().chain(heads).chain(lookup).chain([Drafter::None {}]).collect()
+    }
+
+    /// What a drafter may see, with the share of the visual tokens.
+    fn contexts(&self, drafter: &Drafter) -> Vec<(f64, VisualContext)> {
+        match drafter {
+            Drafter::Model {} | Drafter::Target { .. } => {
+                SHARES.map(|share| (share, VisualContext::of_share(share))).into()
+            }
+            // What it was trained with.
+            Drafter::Head { recipe: Recipe::Sparrow | Recipe::Hivis } => {
+                vec![(0.0, VisualContext::of_share(0.0))]
+            }
+            Drafter::Head { .. } => vec![(1.0, VisualContext::Full {})],
+            _ => vec![(0.0, VisualContext::of_share(0.0))],
+        }
+    }
+
+    /// A drafter with all that it may see.
+    fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
+        let chance = |share: f64| rates.number(&key(&format!("passing {share}"), drafter, self.models)?);
+        let known: Vec<(f64, f64)> =
+            SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
+        let usual = usual_chance(drafter);
+        let later = |share: f64| {
+            let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.models)?);
+            std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
+        };
+        let further = further(rates, self.models);
+        let all = self.contexts(drafter).into_iter().map(|(share, context)| {
+            let chance = match drafter {
+                Drafter::None {} => 0.0,
+                Drafter::Model {} | Drafter::Target { .. } => chance_at(share, &known, usual),
+                _ => chance(share).unwrap_or(usual),
+            };
+            let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
+            let cost = DraftCost { front_ms, row_ms, chance, later: later(share) };
+            let text_tokens = text_tokens(rates, self.models);
+            Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
+        });
+        all.collect()
+    }
+
+    fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
+        let tokens = tokens_left(text_tokens(rates, self.models), self.max_new_tokens, 0);
+        let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
+            let ms = contender.cost.expected_ms(tokens, speeds.target_ms, contender.further);
+            Candidate { contender, ms }
+        });
+        timed.min_by(|a, b| a.ms.total_cmp(&b.ms))
+    }
+
+    /// What the drafter needs before the first token, and for each draft, in milliseconds.
+    fn times(&self, drafter: &Drafter, share: f64, rates: &Rates, speeds: &Speeds) -> [f64; 2] {
+        let seen = (self.visual as f64 * share) as usize;
+        let slots = self.prompt - min(self.visual, self.prompt) + seen;
+        let Some(config) = decoder_of(drafter, self.models) else { return [0.0; 2] };
+        let tower = match (drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(drafter)) if seen > 0 => {
+                drafter.tower_config().mac_count(self.patches).total()
+            }
+            // The target's own embeddings are there.
+            _ => MacCount::default(),
+        };
+        let front = speeds.tower.ms(&tower) + speeds.prompt.ms(&mac_count::prompt(&config, 0, slots));
+        let own = key("drafting", drafter, self.models).and_then(|key| Some(rates.get(&key)?.0));
+        [front, own.unwrap_or(speeds.token).ms(&mac_count::token(&config, slots))]
+    }
+
+    /// `None` if one is not known. A multiply-add of a drafter that has not run yet is as fast as the target's.
+    fn speeds(&self, rates: &Rates, target_ms: f64) -> Option<Speeds> {
+        let target = &self.models.target;
+        let rate = |part: Part, model: &VideoLlm| rates.get(&rates::key(part, model)).map(|known| known.0);
+        let either = |part: Part| {
+            let drafter = self.models.drafter.as_ref().and_then(|drafter| rate(part, drafter));
+            drafter.or_else(|| rate(part, target))
+        };
+        let row = mac_count::token(target.decoder().config(), self.prompt);
+        let measured = || Rate::of(&row, target_ms, &Rate::unknown(Part::Token));
+        let token = either(Part::Token).or_else(measured)?;
+        let own = rate(Part::Token, target).unwrap_or(token);
+        let target_ms = if target_ms > 0.0 { target_ms } else { own.ms(&row) };
+        Some(Speeds { target_ms, token, prompt: either(Part::Prompt)?, tower: either(Part::Tower)? })
+    }
+}
