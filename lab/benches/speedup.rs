@@ -158,7 +158,7 @@ impl State {
         };
         let impossible = |told: &Told, speedup: &Speedup| {
             let limits = Limits::of(&told.stats, told.reason);
-            !method.prunes() && (speedup.decode > limits.high || speedup.interval.high > limits.high)
+            speedup.decode > limits.high || speedup.interval.high > limits.high
         };
         println!(
             "  {} of {} figures told, {} of them impossible; median {:.3}, from {:.3} to {:.3}; {} within {:.0} % of the truth\n  \

@@ -8,19 +8,26 @@ use std::{
 use specreel::cli::end::End;
 use specreel_bench::methods;
 use specreel_client::{dirs::Dirs, user_methods};
+use specreel_pruners::LabMethod;
 use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError};
 
 pub fn run(name: Option<&str>) -> Result<i32, End> {
     let text = match name {
-        Some(name) => find(name)?.to_toml(),
-        None => table(methods::of_the_laboratory()),
+        Some(name) => match LabMethod::find(name)? {
+            Some(pruned) => pruned.to_toml(),
+            None => find(name)?.to_toml(),
+        },
+        None => {
+            let pruned = LabMethod::presets().iter().map(|preset| &preset.method);
+            table(&methods::of_the_laboratory().iter().chain(pruned).collect::<Vec<_>>())
+        }
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(0)
 }
 
-fn table(methods: &[Method]) -> String {
+fn table(methods: &[&Method]) -> String {
     let width = methods.iter().map(|method| method.name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for method in methods {

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 pub use specreel_model::{grammar::Constraint, template::Turn};
 use specreel_record::{Promise, Segment, Span};
-use specreel_speculate::{Method, Sampler, VisualContext};
+use specreel_speculate::{Method, Sampler, context::Pruner};
 use specreel_video::{HeldFrames, Sampling};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,8 @@ pub struct RunRequest {
     /// How much to think, in the words of the target's template; none is its default.
     pub effort: Option<String>,
     pub method: Method,
+    /// Drops visual tokens while the target reads the prompt, for measurements of methods without a drafter; none is the whole target.
+    pub pruner: Option<Arc<dyn Pruner>>,
     pub sampling: Sampling,
     /// Upper limit of pixels per frame; none is the checkpoint's own limit.
     pub max_pixels: Option<usize>,
@@ -86,6 +88,7 @@ impl Default for RunRequest {
             thinking: false,
             effort: None,
             method: Method::default(),
+            pruner: None,
             sampling: Sampling::Auto,
             max_pixels: None,
             max_visual_tokens: None,
@@ -103,27 +106,36 @@ impl Default for RunRequest {
 }
 
 impl RunRequest {
+    /// True if it is what other runs are compared with: the target decodes alone, and reads everything.
+    pub fn is_baseline(&self) -> bool {
+        self.method.is_autoregressive() && self.pruner.is_none()
+    }
+
+    /// True if its text is certain to be the baseline's: a pruned target may lack what it needs.
+    pub fn is_lossless(&self) -> bool {
+        self.method.lossless() && self.pruner.is_none()
+    }
+
     /// True if its `done` event is followed by `speed` events: it asks for them, and is no baseline itself.
     pub fn is_measured(&self) -> bool {
-        self.measure && !self.method.is_autoregressive()
+        self.measure && !self.is_baseline()
     }
 
     /// The run of this number that verifies this one, which has written these tokens.
     pub fn verifying(&self, run: u64, ids: &[u32]) -> Self {
-        let promises = self.method.promise(&self.text);
+        let promises = if self.is_lossless() { self.method.promise(&self.text) } else { Promise::Nothing };
         let verifies = Some(Verifies { run: self.run, ids: ids.to_vec(), promises });
-        let plain = Self { run, method: Method::default(), logprobs: 0, measure: false, ..self.clone() };
-        Self { verifies, ..plain }
+        let plain = Self { run, method: Method::default(), pruner: None, ..self.clone() };
+        Self { logprobs: 0, measure: false, verifies, ..plain }
     }
 
     pub(crate) fn limits(&self) -> FrameLimits {
         FrameLimits { pixels: self.max_pixels, tokens: self.max_visual_tokens }
     }
 
-    /// What the target reads. A pruned target's reading is no other method's.
+    /// What the target reads, and how.
     pub(crate) fn reading(&self) -> Reading {
-        let pruned = self.method.prunes().then(|| self.method.context.clone());
-        Reading { pruned, ..self.conversation() }
+        Reading { pruner: self.pruner.clone(), ..self.conversation() }
     }
 
     /// What a target reads that is not pruned.
@@ -134,7 +146,7 @@ impl RunRequest {
             system: self.system.clone(),
             thinking: self.thinking,
             effort: self.effort.clone(),
-            pruned: None,
+            pruner: None,
         }
     }
 
@@ -168,8 +180,8 @@ pub struct Reading {
     pub thinking: bool,
     /// How much.
     pub effort: Option<String>,
-    /// How the target is pruned, if it is.
-    pub pruned: Option<VisualContext>,
+    /// What drops visual tokens of it, if anything does: a pruned target's reading is no other method's.
+    pub pruner: Option<Arc<dyn Pruner>>,
 }
 
 #[derive(Clone, Debug)]

@@ -48,8 +48,11 @@
 //!
 //! The `loader` can load other models while a run continues; they replace the loaded ones when it ends.
 //!
+//! An `observer` sees what runs do; only tests have one.
+//!
 //! The stages use `models`, which are loaded once; the `cache` of clips and contexts, bounded in bytes; and on
-//! `timing`, which knows the speeds of finished stages and estimates later ones by them.
+//! `timing`, which knows the speeds of finished stages. The `planner` makes of these and of the request the plan that the stages after
+//! `clip` follow.
 
 mod cache;
 mod command;
@@ -60,6 +63,8 @@ pub mod memory;
 mod models;
 mod needs;
 mod next_clip;
+mod observer;
+mod planner;
 mod stages;
 mod stop_text;
 #[cfg(test)]

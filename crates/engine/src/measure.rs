@@ -17,6 +17,8 @@ use crate::{
     cache::{ContextKey, PrefixCache},
     events::{CancelToken, EventSender, Stop, since},
     models::Models,
+    observer::Observer,
+    planner::RunPlan,
     stages::{BASELINE, Decoding, FinishedRun, Runner},
     timing::ContentionMeter,
 };
@@ -137,6 +139,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) sender: &'a EventSender,
     /// True as soon as the engine has something else to do.
     pub busy: &'a (dyn Fn() -> bool + Sync),
+    pub observer: Option<&'a dyn Observer>,
 }
 
 impl Bench<'_> {
@@ -158,9 +161,9 @@ impl Bench<'_> {
             sender: &sender,
             cancel: &trial.cancel,
             ignore_memory: true,
-            contenders: &trial.run.contenders,
             rates: None,
             idle: Some(ends),
+            observer: self.observer,
         })
     }
 }
@@ -240,9 +243,10 @@ impl Trials {
         let order = std::iter::once(None).chain(there.clone()).chain(there.rev()).chain([None]);
         for at in order {
             // Only the baseline's: a method whose drafter works in parallel may itself need more processors than there are.
+            let trial = &self.trials[at.unwrap_or_default()];
             let per_token = match at {
-                None => contention.during(|| self.trials[0].time(cache, bench, &ends, Some((&plain, most)))),
-                Some(at) => self.trials[at].time(cache, bench, &ends, None),
+                None => contention.during(|| trial.time(cache, bench, &ends, trial.baseline(&plain, most))),
+                Some(_) => trial.time(cache, bench, &ends, trial.own()),
             };
             let Some(per_token) = per_token? else { return Ok(()) };
             match at {
@@ -265,21 +269,35 @@ impl Trials {
     }
 }
 
+/// What is repeated: a method over its context.
+#[derive(Clone, Copy)]
+struct Repeated<'a> {
+    key: &'a ContextKey,
+    method: &'a Method,
+    max_new_tokens: usize,
+}
+
 impl Trial {
-    /// Decode once more, with the run's own method or so many tokens with the baseline: milliseconds per token. `None` if it had
-    /// to end early.
+    fn own(&self) -> Repeated<'_> {
+        let RunPlan { method, max_new_tokens, .. } = &self.run.plan;
+        Repeated { key: &self.run.key, method, max_new_tokens: *max_new_tokens }
+    }
+
+    /// The baseline, `plain`, up to so many tokens.
+    fn baseline<'a>(&'a self, plain: &'a Method, max_new_tokens: usize) -> Repeated<'a> {
+        Repeated { key: &self.run.plain_key, method: plain, max_new_tokens }
+    }
+
+    /// Decode once more: milliseconds per token. `None` if it had to end early.
     fn time(
         &self,
         cache: &mut PrefixCache,
         bench: &Bench<'_>,
         ends: &(dyn Fn() -> bool + Sync),
-        plain: Option<(&Method, usize)>,
+        repeated: Repeated<'_>,
     ) -> Result<Option<f64>, Stop> {
         let mut pace = Pace::default();
-        let (method, max_new_tokens) =
-            plain.unwrap_or((&self.run.request.method, self.run.request.max_new_tokens));
-        let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
-        let reason = self.decode(cache, bench, ends, &plan, &mut |step| {
+        let reason = self.decode(cache, bench, ends, repeated, PlainPasses::Never, &mut |step| {
             pace.add(&step);
             if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -296,29 +314,19 @@ impl Trial {
         let run = [self.cancel.clone()];
         let ends = || bench.ends(&run);
         let (started, budget_ms) = (Instant::now(), self.budget_ms() - self.spent_ms);
-        let method = self.run.request.method.clone();
-        let limit = self.run.request.max_new_tokens;
-        if method.prunes() || matches!(method.schedule, Schedule::Parallel { .. }) {
-            let plain = Method::default();
-            let mut contention = ContentionMeter::default();
-            let passes = contention.during(|| self.first_steps(cache, bench, &ends, (&plain, limit)))?;
-            let steps = self.first_steps(cache, bench, &ends, (&method, limit))?;
-            if !ends() {
-                let plain_ms = median(passes.iter().map(Step::total_ms)).unwrap_or_default();
-                self.ratios.extend(self.run.generated.pace.ratio_of_repeat(plain_ms, &steps));
-                self.contention.add(&contention);
-            }
+        let (plain, own) = (Method::default(), self.own());
+        let baseline = self.baseline(&plain, own.max_new_tokens);
+        let mut contention = ContentionMeter::default();
+        let ratios = if own.key != baseline.key || matches!(own.method.schedule, Schedule::Parallel { .. }) {
+            let passes = contention.during(|| self.first_steps(cache, bench, &ends, baseline))?;
+            let steps = self.first_steps(cache, bench, &ends, own)?;
+            let plain_ms = median(passes.iter().map(Step::total_ms)).unwrap_or_default();
+            let ratio = self.run.generated.pace.ratio_of_repeat(plain_ms, &steps);
+            (!ends()).then(|| ratio.into_iter().collect())
         } else {
             let mut steps: Vec<Step> = Vec::new();
-            let plan = Decoding {
-                method: &method,
-                max_new_tokens: limit,
-                plain_passes: PlainPasses::EveryStep,
-                on_draft: None,
-            };
-            let mut contention = ContentionMeter::default();
             contention.during(|| {
-                self.decode(cache, bench, &ends, &plan, &mut |step| {
+                self.decode(cache, bench, &ends, own, PlainPasses::EveryStep, &mut |step| {
                     steps.push(step);
                     match ends() || since(started) >= budget_ms {
                         true => ControlFlow::Break(()),
@@ -326,24 +334,26 @@ impl Trial {
                     }
                 })
             })?;
-            self.ratios.extend(self.run.generated.pace.ratios_of_repeat(&steps));
+            Some(self.run.generated.pace.ratios_of_repeat(&steps))
+        };
+        if let Some(ratios) = ratios {
+            self.ratios.extend(ratios);
             self.contention.add(&contention);
         }
         self.spent_ms += since(started);
         Ok(())
     }
 
-    /// The first steps with this method, after one that warms up.
+    /// The first steps, after one that warms up.
     fn first_steps(
         &self,
         cache: &mut PrefixCache,
         bench: &Bench<'_>,
         ends: &(dyn Fn() -> bool + Sync),
-        (method, max_new_tokens): (&Method, usize),
+        repeated: Repeated<'_>,
     ) -> Result<Vec<Step>, Stop> {
         let mut steps = Vec::new();
-        let plan = Decoding { method, max_new_tokens, plain_passes: PlainPasses::Never, on_draft: None };
-        self.decode(cache, bench, ends, &plan, &mut |step| {
+        self.decode(cache, bench, ends, repeated, PlainPasses::Never, &mut |step| {
             steps.push(step);
             match ends() || steps.len() > STEPS_TOGETHER {
                 true => ControlFlow::Break(()),
@@ -359,21 +369,26 @@ impl Trial {
         cache: &mut PrefixCache,
         bench: &Bench<'_>,
         ends: &(dyn Fn() -> bool + Sync),
-        plan: &Decoding<'_>,
+        Repeated { key, method, max_new_tokens }: Repeated<'_>,
+        plain_passes: PlainPasses,
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Option<StopReason>, Stop> {
-        #[cfg(test)]
-        crate::testing::repeat_point(&self.run.request.prompt, ends)?;
-        let key = if plan.method.is_autoregressive() { &self.run.plain_key } else { &self.run.key };
+        if let Some(observer) = bench.observer {
+            observer.repeats(&self.run.request, ends)?;
+        }
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());
+        let FinishedRun { plan, selection, .. } = &self.run;
+        let contenders = &plan.contenders;
+        let decoding = Decoding { method, contenders, max_new_tokens, plain_passes, on_draft: None };
         let reason = bench.with_runner(self, ends, |runner| {
-            let drafter = match plan.method.drafts() {
-                true => runner.ensure_drafter(cache, key, &self.run.selection, &mut Stats::default())?,
+            let drafter = match method.drafts() {
+                true => runner.ensure_drafter(plan, cache, key, selection, &mut Stats::default())?,
                 false => None,
             };
             let (clip, context) = cache.entry(key)?;
-            Ok::<_, Stop>(runner.decode(clip, context, drafter.as_ref(), plan, on)?.finished.reason)
+            let decoded = runner.decode(clip, context, drafter.as_ref(), &decoding, on)?;
+            Ok::<_, Stop>(decoded.finished.reason)
         })?;
         cache.writing = None;
         Ok(reason)

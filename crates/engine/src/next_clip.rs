@@ -59,9 +59,9 @@ impl NextClip {
             sender,
             cancel: &cancel,
             ignore_memory: false,
-            contenders: &[],
             rates: None,
             idle: Some(&ends),
+            observer: None,
         };
         let (done, clip) = std::thread::scope(|scope| {
             let reading =

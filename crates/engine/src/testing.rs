@@ -1,6 +1,11 @@
 //! Prompts whose runs fail, for tests.
 
-use crate::{events::Stop, models::Models};
+use crate::{
+    command::RunRequest,
+    events::Stop,
+    models::Models,
+    observer::{Observer, Turns},
+};
 use specreel_record::Stage;
 use specreel_tensor::gpu::Gpu;
 
@@ -22,25 +27,32 @@ pub(crate) const SLOW: &str = "slowly";
 /// A prompt in whose run all that may draft take turns.
 pub(crate) const TURNS: &str = "take turns";
 
-/// Called when a run is repeated; `ends` is true once the measurement has to end.
-pub(crate) fn repeat_point(prompt: &str, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
-    assert!(prompt != PANICS_LATER, "out of luck again");
-    if prompt == CANCELLED_LATER {
-        while !ends() {
-            std::thread::yield_now();
-        }
-        return Err(Stop::Cancelled);
-    }
-    Ok(())
-}
+/// Does to each run what its prompt says.
+pub(crate) struct ByPrompt;
 
-/// Called at every progress report of a run.
-pub(crate) fn fail_point(prompt: &str, models: &Models, stage: Stage) {
-    if prompt == SLOW && stage == Stage::Generate {
-        std::thread::sleep(std::time::Duration::from_millis(200));
+impl Observer for ByPrompt {
+    fn progress(&self, request: &RunRequest, models: &Models, stage: Stage) {
+        match &*request.prompt {
+            _ if stage != Stage::Generate => {}
+            SLOW => std::thread::sleep(std::time::Duration::from_millis(200)),
+            LOSES => models.gpus().for_each(Gpu::lose),
+            PANICS => panic!("out of luck"),
+            _ => {}
+        }
     }
-    if prompt == LOSES && stage == Stage::Generate {
-        models.gpus().for_each(Gpu::lose);
+
+    fn repeats(&self, request: &RunRequest, ends: &(dyn Fn() -> bool + Sync)) -> Result<(), Stop> {
+        assert!(request.prompt != PANICS_LATER, "out of luck again");
+        if request.prompt == CANCELLED_LATER {
+            while !ends() {
+                std::thread::yield_now();
+            }
+            return Err(Stop::Cancelled);
+        }
+        Ok(())
     }
-    assert!(!(prompt == PANICS && stage == Stage::Generate), "out of luck");
+
+    fn turns(&self, request: &RunRequest, count: usize) -> Option<Box<Turns>> {
+        (request.prompt == TURNS).then(|| Box::new(move |step| step % count.max(1)) as Box<Turns>)
+    }
 }

@@ -7,7 +7,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::sync::mpsc;
@@ -21,6 +21,7 @@ use crate::{
     memory,
     models::{Kept, Models, memory_check::Footprint},
     next_clip::NextClip,
+    observer::Observer,
     stages::Runner,
     timing::Rates,
 };
@@ -44,17 +45,18 @@ pub struct EngineHandle {
 impl Engine {
     /// Start the thread. The receiver gets every event of every run.
     pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
-        Self::start_after(|| {})
+        Self::start_after(|| {}, None)
     }
 
     /// As [`Engine::start`], but with a lower priority, so that user interfaces stay responsive when all processors are busy.
     /// Linux only; elsewhere a niceness applies to the whole process.
     pub fn start_in_background() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
-        Self::start_after(lower_priority)
+        Self::start_after(lower_priority, None)
     }
 
     fn start_after(
         prepare: impl FnOnce() + Clone + Send + 'static,
+        observer: Option<Arc<dyn Observer>>,
     ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (events, outbox) = mpsc::channel(EVENTS);
@@ -67,7 +69,7 @@ impl Engine {
             .spawn(move || {
                 // Threads started from here inherit the priority.
                 prepare();
-                work(inbox, sender, own, standing);
+                work(inbox, sender, own, standing, observer);
             })
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
         Ok((EngineHandle { commands, loader, tokens }, outbox))
@@ -125,9 +127,16 @@ struct Worker {
     trials: Trials,
     rates: Mutex<Rates>,
     next_clip: NextClip,
+    observer: Option<Arc<dyn Observer>>,
 }
 
-fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, tokens: CancelTokens, standing: Standing) {
+fn work(
+    mut inbox: mpsc::Receiver<Message>,
+    events: EventSender,
+    tokens: CancelTokens,
+    standing: Standing,
+    observer: Option<Arc<dyn Observer>>,
+) {
     let cache = PrefixCache::with_memory(None);
     let (trials, rates) = (Trials::default(), Mutex::default());
     let mut worker = Worker {
@@ -139,6 +148,7 @@ fn work(mut inbox: mpsc::Receiver<Message>, events: EventSender, tokens: CancelT
         trials,
         rates,
         next_clip: NextClip::default(),
+        observer,
     };
     while let Some(message) = inbox.blocking_recv() {
         match message {
@@ -269,7 +279,7 @@ impl Worker {
         let ignore_memory = self.standing.lock().ignore_memory;
         self.next_clip.give(&mut self.cache);
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
-        let next_clip = &mut self.next_clip;
+        let (next_clip, observer) = (&mut self.next_clip, self.observer.as_deref());
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(|| Failure {
                 class: FailureClass::Input,
@@ -282,9 +292,9 @@ impl Worker {
                 sender: &sender,
                 cancel: &cancel,
                 ignore_memory,
-                contenders: &[],
                 rates,
                 idle: None,
+                observer,
             };
             next_clip.during(models, &sender, &cancel, || runner.run(cache))
         });
@@ -302,7 +312,7 @@ impl Worker {
     /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
     fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
         let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
-        let bench = Bench { models, sender: &self.events, busy };
+        let bench = Bench { models, sender: &self.events, busy, observer: self.observer.as_deref() };
         let (trials, cache) = (&mut self.trials, &mut self.cache);
         let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
         match measured {

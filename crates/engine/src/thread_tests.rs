@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::testing::{LOSES, PANICS, SLOW, TURNS};
+use crate::testing::{ByPrompt, LOSES, PANICS, SLOW, TURNS};
 use specreel_record::{Draft, PromptSeen, Stage, StopReason};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
@@ -38,7 +38,7 @@ impl Rig {
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
         scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
-        let (handle, mut events) = Engine::start().unwrap();
+        let (handle, mut events) = Engine::start_after(|| {}, Some(Arc::new(ByPrompt))).unwrap();
         handle.send(Command::Load(spec(device))).unwrap();
         while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready(_)) {}
         Self { handle, events, clip, _dir: dir, next: 0 }
@@ -217,9 +217,9 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
             sender,
             cancel,
             ignore_memory,
-            contenders: &[],
             rates,
             idle: None,
+            observer: None,
         };
         runner.run(&mut cache).map(drop).map_err(|failure| (failure.class, failure.error))
     };

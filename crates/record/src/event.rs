@@ -151,6 +151,9 @@ pub struct Started {
     pub method: serde_json::Value,
     /// True if the method emits exactly what autoregressive decoding would.
     pub lossless: bool,
+    /// What drops visual tokens while the target reads them, with its numbers; `None` for a target that reads everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruner: Option<serde_json::Value>,
     pub target: String,
     /// Name of the drafter; `None` for methods without a drafter.
     pub drafter: Option<String>,

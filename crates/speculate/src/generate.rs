@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use specreel_tensor::Result;
 
 use super::{
-    generation::{Finished, GenerationConfig, GenerationInputs},
+    generation::{Finished, GenerationConfig, GenerationInputs, Hooks},
     method::Schedule,
     overlap,
     session::Session,
@@ -17,7 +17,17 @@ use specreel_record::Step;
 /// error remain valid.
 pub fn generate<'a>(
     config: GenerationConfig<'a>,
+    inputs: GenerationInputs<'a>,
+    on: &mut dyn FnMut(Step) -> ControlFlow<()>,
+) -> Result<Finished> {
+    generate_with(config, inputs, Hooks::default(), on)
+}
+
+/// As [`generate`], with the hooks of a measurement.
+pub fn generate_with<'a>(
+    config: GenerationConfig<'a>,
     mut inputs: GenerationInputs<'a>,
+    hooks: Hooks<'a>,
     on: &mut dyn FnMut(Step) -> ControlFlow<()>,
 ) -> Result<Finished> {
     // Both sequences return to the prompt; a drafter that has drafted already was marked when it read it.
@@ -28,7 +38,7 @@ pub fn generate<'a>(
     if let Schedule::Parallel { .. } = config.method.schedule {
         return overlap::generate(config, inputs, on);
     }
-    let mut session = Session::new(config, inputs);
+    let mut session = Session::new(config, inputs, hooks);
     while let Some(step) = session.step()? {
         if on(step).is_break() {
             break;

@@ -41,15 +41,10 @@ pub struct GenerationConfig<'a> {
     pub row_ms: Option<f64>,
     /// The method's drafter, where it was chosen among others: what was expected of it.
     pub chosen: Option<&'a Contender>,
-    /// Who drafts in each step, in place of what pays off: 0 is the method's drafter, 1 the first of the reserves. For measurements.
-    pub turns: Option<&'a dyn Fn(usize) -> usize>,
     /// When to time the target alone between the steps. Not under the parallel schedule, whose drafter would slow the pass.
     pub plain_passes: PlainPasses,
     /// Receives the drafts of every step that has any, before the target verifies them.
     pub on_draft: Option<&'a dyn Fn(&Tree)>,
-    /// A custom rule in place of the method's acceptance, whose signals are still computed: for each draft of a branch the
-    /// verdict, if it passes. For measurements; see `lab/benches/`.
-    pub rule: Option<&'a CustomRule<'a>>,
 }
 
 impl<'a> GenerationConfig<'a> {
@@ -67,10 +62,8 @@ impl<'a> GenerationConfig<'a> {
             logprobs: 0,
             row_ms: None,
             chosen: None,
-            turns: None,
             plain_passes: PlainPasses::Never,
             on_draft: None,
-            rule: None,
         }
     }
 }
@@ -86,8 +79,17 @@ pub enum PlainPasses {
     EveryStep,
 }
 
-/// See [`GenerationConfig::rule`].
+/// For each draft of a branch the verdict, if it passes.
 pub type CustomRule<'a> = dyn Fn(&[Row]) -> Vec<Option<Verdict>> + 'a;
+
+/// What a measurement decides in place of the method, under the sequential schedule.
+#[derive(Clone, Copy, Default)]
+pub struct Hooks<'a> {
+    /// Who drafts in each step, in place of what pays off: 0 is the method's drafter, 1 the first of the reserves.
+    pub turns: Option<&'a dyn Fn(usize) -> usize>,
+    /// Judges in place of the method's acceptance, whose signals are still computed.
+    pub rule: Option<&'a CustomRule<'a>>,
+}
 
 /// The sequences of a generation, each holding the prompt without its last token.
 pub struct GenerationInputs<'a> {

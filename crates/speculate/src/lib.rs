@@ -54,9 +54,9 @@ mod verify;
 
 pub use accept::relevance::VisualStates;
 pub use drafters::{Drafted, DrafterInputs, Reserve};
-pub use generate::generate;
+pub use generate::{generate, generate_with};
 pub use generation::{
-    CustomRule, Finished, GenerationConfig, GenerationInputs, PlainPasses, PrefetchedDraft,
+    CustomRule, Finished, GenerationConfig, GenerationInputs, Hooks, PlainPasses, PrefetchedDraft,
 };
 pub use method::{
     Acceptance, AcceptedRows, Drafter, EntropyOver, Length, Limit, Method, MethodError, Occurrence, Part,

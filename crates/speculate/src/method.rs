@@ -120,19 +120,14 @@ impl Method {
         numbers
     }
 
-    /// True if the target decodes alone and reads everything: the baseline of all other methods.
+    /// True if the target decodes alone: the baseline of all other methods.
     pub fn is_autoregressive(&self) -> bool {
-        !self.drafts() && !self.prunes()
+        !self.drafts()
     }
 
     /// True with speculation.
     pub fn drafts(&self) -> bool {
         self.drafter != (Drafter::None {})
-    }
-
-    /// True if the target itself reads a part of the visual tokens: without a drafter, the context is the target's.
-    pub fn prunes(&self) -> bool {
-        !self.drafts() && self.context.is_reduced()
     }
 
     /// Drafts of a full step; `None` without a drafter, and where the number changes from step to step.
@@ -185,9 +180,6 @@ impl VisualContext {
             VisualContext::Full {}
             | VisualContext::Auto {}
             | VisualContext::TopKKv { .. }
-            | VisualContext::FastV { .. }
-            | VisualContext::PDrop { .. }
-            | VisualContext::SparseVlm { .. }
             | VisualContext::DyCoke { .. }
             | VisualContext::FastVid { .. } => Placing::Original,
             VisualContext::None { positions, .. }
@@ -206,9 +198,6 @@ impl VisualContext {
         match self {
             VisualContext::Full {}
             | VisualContext::Auto {}
-            | VisualContext::FastV { .. }
-            | VisualContext::PDrop { .. }
-            | VisualContext::SparseVlm { .. }
             | VisualContext::DyCoke { .. }
             | VisualContext::FastVid { .. } => Stamps::Keep,
             VisualContext::None { stamps, .. }

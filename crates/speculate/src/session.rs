@@ -15,11 +15,11 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::{AutoDraft, Contender, Drafts, Place, USUAL_TOKENS, further_row, places, tokens_left},
+    auto::{AutoDraft, Contender, Drafts, Place, places},
     draft::{DraftRequest, Form, Proposal},
     drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
-    generation::{GenerationConfig, GenerationInputs, PlainPasses},
+    generation::{GenerationConfig, GenerationInputs, Hooks, PlainPasses},
     method::{Acceptance, Length, RuleNeeds, Shape},
     tree::{Template, Tree},
     verify::{self, VerifiedRows, logit_needs},
@@ -39,6 +39,7 @@ const NEAREST_VISUAL: usize = 24;
 /// A running generation.
 pub struct Session<'a> {
     config: GenerationConfig<'a>,
+    hooks: Hooks<'a>,
     target: &'a mut Sequence,
     drafters: DrafterSet<'a>,
     /// Their names, if there is more than one.
@@ -60,7 +61,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>) -> Self {
+    pub fn new(config: GenerationConfig<'a>, inputs: GenerationInputs<'a>, hooks: Hooks<'a>) -> Self {
         let method = config.method;
         let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
@@ -69,16 +70,11 @@ impl<'a> Session<'a> {
             _ => None,
         };
         let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));
-        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. })
-            .then(|| {
-                let further = config.chosen.map(|chosen| chosen.further);
-                let further = further.unwrap_or_else(|| further_row(inputs.target.decoder()));
-                AutoDraft::new(config.row_ms, further, config.chosen.is_some())
-            })
-            .map(|auto| auto.with(config.chosen.map(|chosen| chosen.cost.after_front()), at_once))
-            .map(|auto| {
-                inputs.reserves.iter().fold(auto, |auto, of| auto.with(Some(of.contender.cost), None))
-            });
+        let auto = matches!(method.shape, Shape::Chain { length: Length::AUTO, .. }).then(|| {
+            let GenerationConfig { row_ms, max_new_tokens, chosen, .. } = config;
+            let reserves = inputs.reserves.iter().map(|reserve| reserve.contender);
+            AutoDraft::begin(inputs.target.decoder(), row_ms, max_new_tokens, chosen, at_once, reserves)
+        });
         let names = match (config.chosen, &inputs.reserves[..]) {
             (Some(chosen), [_, ..]) => {
                 let all = std::iter::once(chosen).chain(inputs.reserves.iter().map(|of| of.contender));
@@ -106,6 +102,7 @@ impl<'a> Session<'a> {
             text: Output::new(config.max_new_tokens),
             plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
             config,
+            hooks,
             steps: 0,
             relevance_ms: 0.0,
         }
@@ -222,6 +219,7 @@ impl<'a> Session<'a> {
             let (config, position) = (&self.config, self.text.emitted);
             let rows = verify::restrict(rows, allowed)?;
             let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
+            verified.rule = self.hooks.rule;
             verified.forced = forced;
             verified.relevance = relevance;
             verified.attention_peaks = peaks.cloned();
@@ -273,15 +271,13 @@ impl<'a> Session<'a> {
     /// Let another drafter take over where that pays off, and say why. `None` if the generation is to stop.
     fn switch(&mut self) -> Result<Option<Option<Box<Switched>>>> {
         let (after, active) = (self.text.emitted, self.drafters.active());
-        let usual = self.config.chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
-        let left = tokens_left(usual, self.config.max_new_tokens, after);
-        let turn = match self.config.turns {
+        let turn = match self.hooks.turns {
             Some(turns) => {
                 let to = turns(self.steps);
                 self.auto.iter_mut().for_each(|auto| auto.follow(to));
                 return Ok(self.drafters.take_over(to, self.target)?.then_some(None));
             }
-            None => self.auto.as_mut().and_then(|auto| auto.turn(left)),
+            None => self.auto.as_mut().and_then(|auto| auto.turn(after)),
         };
         let Some(turn) = turn else { return Ok(Some(None)) };
         let name = |at: usize| self.names.get(at).cloned().unwrap_or_default();

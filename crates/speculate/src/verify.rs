@@ -5,7 +5,7 @@ use specreel_tensor::{Error, Result};
 use super::{
     accept::{self, Row, relevance},
     draft::Proposal,
-    generation::GenerationConfig,
+    generation::{CustomRule, GenerationConfig},
     method::{Acceptance, Method, RuleNeeds},
     sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
     tree::Tree,
@@ -89,6 +89,8 @@ pub(super) struct VerifiedRows<'a> {
     pub nearest_visual: &'a [Vec<(u32, f32)>],
     /// The nodes for which there is no alternative.
     pub forced: &'a [usize],
+    /// Judges in place of the method's acceptance, if a measurement has such a rule.
+    pub rule: Option<&'a CustomRule<'a>>,
 }
 
 impl<'a> VerifiedRows<'a> {
@@ -115,6 +117,7 @@ impl<'a> VerifiedRows<'a> {
             attention_peaks: None,
             nearest_visual: &[],
             forced: &[],
+            rule: None,
         })
     }
 
@@ -190,7 +193,7 @@ impl<'a> VerifiedRows<'a> {
         // What is certain is no evidence, and no draft that a rule may count.
         let free = rows.iter().zip(&path).filter(|(_, node)| !self.forced.contains(node));
         let free: Vec<Row> = free.map(|(row, _)| row.clone()).collect();
-        let mut verdicts = match self.config.rule {
+        let mut verdicts = match self.rule {
             Some(rule) => rule(&free),
             None => {
                 let mut rng = chance(method, sampler).rng(self.position, Purpose::Accept);
@@ -208,7 +211,7 @@ impl<'a> VerifiedRows<'a> {
     /// The row of every node; it does not depend on the branch in which the node is judged.
     fn rows(&self) -> Result<Vec<Row>> {
         let (config, needs, proposal) = (self.config, &self.needs, self.proposal);
-        let probabilities = needs.probabilities || config.rule.is_some();
+        let probabilities = needs.probabilities || self.rule.is_some();
         let protected = |id: u32| config.ends.contains(&id) || (config.protected)(id);
         let nodes = proposal.tree.nodes().iter().enumerate();
         nodes

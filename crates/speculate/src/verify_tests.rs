@@ -94,10 +94,12 @@ prop_compose! {
 fn judged<'a>(
     case: &'a Case,
     config: &'a GenerationConfig<'a>,
+    rule: Option<&'a CustomRule<'a>>,
     rows: Vec<LogitRow<'a>>,
 ) -> (Vec<Token>, Vec<usize>) {
     let needs = RuleNeeds::of(&case.rule);
     let mut verified = VerifiedRows::new(config, needs, &case.proposal, rows, case.position).unwrap();
+    verified.rule = rule;
     verified.relevance = needs.relevance.map(|_| case.relevance.clone());
     verified.attention_peaks = needs.attention_peaks.then(|| case.peaks.clone());
     verified.judge().unwrap()
@@ -118,21 +120,22 @@ proptest! {
             ends: &ENDS,
             protected: &|id| id % 5 == 1,
             logprobs: case.logprobs,
-            rule: case.custom.then_some(&lenient),
             ..GenerationConfig::new(&method, Sampler { seed: 7, ..Sampler::GREEDY }, 1000, case.vocab)
         };
+        let lenient: &CustomRule<'_> = &lenient;
+        let rule = case.custom.then_some(lenient);
         let needs = logit_needs(&config, &RuleNeeds::of(&case.rule), &case.proposal.tree);
         prop_assert_eq!((needs.vocab, needs.ids.len()), (case.vocab, case.rows.len()));
         let whole = || case.rows.iter().map(|row| LogitRow::whole(&row[..case.vocab])).collect::<Vec<_>>();
-        let want = judged(&case, &config, whole());
+        let want = judged(&case, &config, rule, whole());
         let some: Vec<LogitRow<'_>> =
             whole().into_iter().enumerate().map(|(index, row)| row.extract(&needs, index)).collect();
         prop_assert_eq!(some.iter().all(|row| matches!(row, LogitRow::Summary(_))), !needs.whole);
-        let got = judged(&case, &config, some);
+        let got = judged(&case, &config, rule, some);
         prop_assert_eq!(&got, &want);
         // A device may give more.
         let more = LogitNeeds { whole: true, ..needs };
         let more = whole().into_iter().enumerate().map(|(index, row)| row.extract(&more, index)).collect();
-        prop_assert_eq!(&judged(&case, &config, more), &want);
+        prop_assert_eq!(&judged(&case, &config, rule, more), &want);
     }
 }

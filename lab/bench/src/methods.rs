@@ -6,7 +6,7 @@ use specreel_speculate::{Method, MethodError};
 
 macro_rules! presets {
     ($($name:literal)+) => {
-        /// Names and embedded files in the order in which people see them: lossless, lossy, pruned targets.
+        /// Names and embedded files in the order in which people see them: lossless, lossy.
         const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../methods/", $name, ".toml"))),)+];
     };
 }
@@ -15,10 +15,9 @@ presets! {
     "sd-random" "sd-uniform" "sd-frames" "sd-random-tree" "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end"
     "sd-attention" "sd-fastvid" "sd-dycoke" "viskip" "streaming" "layerskip" "twin" "sparrow-chain" "dflash-tree" "pearl"
     "parallelvlm-self" "lvspec-tree" "lvspec-self" "fly" "fly-entropy" "typical" "divergence" "glance" "random-loose"
-    "fastv" "pdrop" "sparsevlm" "dycoke"
 }
 
-/// The presets of the laboratory alone.
+/// The presets of the laboratory alone, without those that prune their target ([`specreel_pruners::LabMethod`]).
 pub fn of_the_laboratory() -> &'static [Method] {
     static PRESETS: OnceLock<Vec<Method>> = OnceLock::new();
     // A preset that does not parse is missing here; a test checks that all parse.
@@ -56,6 +55,7 @@ mod tests {
         }
         assert_eq!(of_the_laboratory().len(), FILES.len());
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../methods"));
-        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len(), "files and presets");
+        let pruned = specreel_pruners::LabMethod::presets().len();
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len() + pruned, "files and presets");
     }
 }

@@ -4,9 +4,10 @@
 use super::*;
 use crate::sweep::Sweep;
 use specreel_engine::has_drafter;
+use specreel_pruners::LabMethod;
 use specreel_speculate::{MethodError, method::sets};
 
-/// Finds a method by name or file.
+/// Finds a method that prunes no target, by name or file.
 pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
 
 /// A row of the tables.
@@ -14,7 +15,7 @@ pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
 pub struct System {
     /// Name of the row; no two rows share one.
     pub label: String,
-    pub method: Method,
+    pub lab: LabMethod,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +41,7 @@ impl Plan {
         find: &Find<'_>,
     ) -> Result<Plan, Failure> {
         let mut plan = Plan::default();
-        plan.add(BASELINE, Method::preset(BASELINE)?);
+        plan.add(BASELINE, Method::preset(BASELINE)?.into());
         let sweeps = sweeps.iter().map(|text| Sweep::parse(text)).collect::<Result<Vec<_>, _>>()?;
         if sweeps.is_empty() {
             plan.named(methods.unwrap_or("all"), sets, models, find)?;
@@ -70,24 +71,29 @@ impl Plan {
                 ));
             }
             if name != "all" {
-                let method = find(name)?;
-                has_drafter(&method, models)?;
-                chosen.push(method);
+                let own = lab_method(name, find)?;
+                has_drafter(&own.method, models)?;
+                chosen.push(own);
                 continue;
             }
             for preset in methods::presets().filter(|m| m.name != BASELINE) {
                 match has_drafter(preset, models) {
-                    Ok(()) => chosen.push(preset.clone()),
+                    Ok(()) => chosen.push(preset.clone().into()),
                     Err(_) => self.skipped.push(preset.name.clone()),
                 }
             }
+            chosen.extend(LabMethod::presets().iter().cloned());
         }
-        self.notes = sets::apply(&mut chosen, sets)?;
-        for method in chosen {
+        let (mut methods, pruners): (Vec<_>, Vec<_>) =
+            chosen.into_iter().map(|own| (own.method, own.pruner)).unzip();
+        self.notes = sets::apply(&mut methods, sets)?;
+        for (method, pruner) in methods.into_iter().zip(pruners) {
             has_drafter(&method, models)?;
-            let changed = find(&method.name).is_ok_and(|original| original != method);
+            let own = LabMethod { method, pruner };
+            let name = own.method.name.clone();
+            let changed = lab_method(&name, find).is_ok_and(|original| original != own);
             let mark = if changed { "*" } else { "" };
-            self.add(&format!("{}{mark}", method.name), method);
+            self.add(&format!("{name}{mark}"), own);
         }
         Ok(())
     }
@@ -104,19 +110,19 @@ impl Plan {
         let Some(name) = one else {
             return Err(Failure::usage("--sweep needs one method", "for example: --methods lvspec"));
         };
-        let base = find(name)?;
+        let base = lab_method(name, find)?;
         self.common = name.into();
         for point in sweep::grid(sweeps)? {
-            let method = changed(base.clone(), sets, &point)?;
-            has_drafter(&method, models)?;
-            self.add(&point.join(" "), method);
+            let own = changed(&base, sets, &point)?;
+            has_drafter(&own.method, models)?;
+            self.add(&point.join(" "), own);
         }
         Ok(())
     }
 
     /// Add a system unless it is there already. A name that another method has gets a number.
-    fn add(&mut self, name: &str, method: Method) {
-        if self.systems.iter().any(|s| s.method == method) {
+    fn add(&mut self, name: &str, lab: LabMethod) {
+        if self.systems.iter().any(|s| s.lab == lab) {
             // The baseline is always included.
             if name != BASELINE && self.systems.iter().any(|s| s.label == name) {
                 self.notes.push(format!("{name} is listed twice and runs once"));
@@ -126,14 +132,19 @@ impl Plan {
         let taken = |label: &str| self.systems.iter().any(|s| s.label == label);
         let mut names = (2..).map(|n| format!("{name} ({n})"));
         let label = if taken(name) { names.find(|label| !taken(label)) } else { None };
-        self.systems.push(System { label: label.unwrap_or_else(|| name.into()), method });
+        self.systems.push(System { label: label.unwrap_or_else(|| name.into()), lab });
     }
 }
 
+/// A method by name or file, with the pruner of its target if it has one.
+fn lab_method(name: &str, find: &Find<'_>) -> Result<LabMethod, Failure> {
+    LabMethod::find(name)?.map_or_else(|| find(name).map(LabMethod::from), Ok)
+}
+
 /// A method with the changes of all (`--set`) and of one point of the sweeps.
-fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, Failure> {
+fn changed(base: &LabMethod, sets: &[String], point: &[String]) -> Result<LabMethod, Failure> {
     let both = || sets.iter().chain(point).map(String::as_str);
-    method.with_sets(both()).map_err(|error| {
+    base.with_sets(both()).map_err(|error| {
         let hint = error.hint();
         let hint = if point.is_empty() {
             hint
@@ -148,7 +159,7 @@ fn changed(method: Method, sets: &[String], point: &[String]) -> Result<Method, 
                     texts.iter().map(|text| format!("{flag} {text} ")).collect()
                 };
                 let typed = typed("--set", sets) + &typed("--sweep", point);
-                format!("{}for method `{}`: {problem}", typed, method.name)
+                format!("{}for method `{}`: {problem}", typed, base.method.name)
             }
             other => other.to_string(),
         };

@@ -31,7 +31,7 @@ fn the_baseline_is_first_and_never_twice() {
         ["autoregressive", "fly", "naive"]
     );
     let all = plan(None, &[], &[]).unwrap();
-    assert_eq!(all.systems.len(), methods::presets().count());
+    assert_eq!(all.systems.len(), methods::presets().count() + LabMethod::presets().len());
     assert_eq!(all, plan(Some("all"), &[], &[]).unwrap());
     assert_eq!(all.common, "");
     assert_eq!(plan(Some("naive"), &["shape.length=3"], &[]).unwrap().common, "with shape.length=3");
@@ -47,7 +47,8 @@ fn the_baseline_is_first_and_never_twice() {
 #[test]
 fn without_a_drafter_all_are_those_that_need_none() {
     let all = Plan::new(None, &[], &[], &spec(false), &find).unwrap();
-    assert_eq!(all.systems.len() + all.skipped.len(), methods::presets().count());
+    let presets = methods::presets().count() + LabMethod::presets().len();
+    assert_eq!(all.systems.len() + all.skipped.len(), presets);
     assert!(all.skipped.contains(&"naive".into()) && labels(&all).contains(&"lvspec-self"));
     let failure = Plan::new(Some("naive"), &[], &[], &spec(false), &find).unwrap_err();
     assert_eq!(failure.class, FailureClass::Usage);
@@ -69,16 +70,26 @@ fn a_sweep_is_a_row_for_each_value() {
         ]
     );
     assert_eq!(swept.common, "lvspec with shape.length=6");
-    assert!(swept.systems[1..].iter().all(|s| s.method.draft_length() == Some(6)));
+    assert!(swept.systems[1..].iter().all(|s| s.lab.method.draft_length() == Some(6)));
     // The same value written in two ways is one row.
     assert_eq!(plan(Some("lvspec"), &[], &["acceptance.lambda=0.5,.5"]).unwrap().systems.len(), 2);
 }
 
 #[test]
+fn a_pruned_target_is_a_system_like_any_other() {
+    let swept = plan(Some("fastv"), &[], &["pruner.keep=0.1,0.5", "pruner.layer=1"]).unwrap();
+    assert_eq!(labels(&swept)[1..], ["pruner.keep=0.1 pruner.layer=1", "pruner.keep=0.5 pruner.layer=1"]);
+    assert!(swept.systems[1..].iter().all(|s| s.lab.pruner.is_some() && !s.lab.lossless()));
+    let both = plan(Some("naive,pdrop"), &["shape.length=3"], &[]).unwrap();
+    assert_eq!(labels(&both), ["autoregressive", "naive*", "pdrop"]);
+    assert!(both.systems[2].lab.pruner.is_some());
+}
+
+#[test]
 fn a_file_that_shares_a_name_gets_a_number() {
     let mut plan = plan(Some("naive"), &[], &[]).unwrap();
-    plan.add("naive", methods::preset("fly").unwrap());
-    plan.add("naive", Method::preset("lenient").unwrap());
+    plan.add("naive", methods::preset("fly").unwrap().into());
+    plan.add("naive", Method::preset("lenient").unwrap().into());
     assert_eq!(labels(&plan), ["autoregressive", "naive", "naive (2)", "naive (3)"]);
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::*;
 use crate::{plan::System, tables::Row};
 use specreel_client::present::{formats, wrap::hang};
+use specreel_pruners::TargetPruner;
 use specreel_record::Ready;
 
 pub struct Report {
@@ -45,6 +46,8 @@ struct ClosingRow<'a> {
     lossless: bool,
     front: bool,
     method: &'a Method,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pruner: Option<&'a TargetPruner>,
 }
 
 impl Report {
@@ -81,9 +84,10 @@ impl Report {
                 .clone()
                 .map(|(system, summary)| ClosingRow {
                     summary,
-                    lossless: system.method.lossless(),
+                    lossless: system.lab.lossless(),
                     front: on_front(&system.label),
-                    method: &system.method,
+                    method: &system.lab.method,
+                    pruner: system.lab.pruner.as_ref(),
                 })
                 .collect(),
         };
@@ -95,7 +99,7 @@ impl Report {
         let mut text = hang(&self.heading(loaded, (!complete).then_some(clips_done)), columns, 2);
         if !summaries.is_empty() {
             let rows: Vec<Row<'_>> =
-                rows.map(|(system, summary)| Row { summary, lossless: system.method.lossless() }).collect();
+                rows.map(|(system, summary)| Row { summary, lossless: system.lab.lossless() }).collect();
             text += &format!("\n{}", tables::tables(&rows, self.videos.is_empty(), columns));
             if let Some(profile) = &self.profile {
                 text += &format!("\n{}", modelled::table(profile, &rows, columns));

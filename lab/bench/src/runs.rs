@@ -6,6 +6,7 @@ use super::*;
 use specreel_client::{Client, Ending, GRACE};
 use specreel_engine::RunRequest;
 use specreel_modelled::profile::Modelled;
+use specreel_pruners::LabMethod;
 use specreel_record::{Event, EventKind, Ready, RunLog, Stats, StopReason};
 use specreel_video::Sampling;
 
@@ -85,7 +86,7 @@ impl Runs {
     pub(crate) async fn run(
         &mut self,
         video: &Path,
-        method: &Method,
+        lab: &LabMethod,
         max_new_tokens: usize,
     ) -> Result<Option<Written>, Failure> {
         self.last += 1;
@@ -93,7 +94,8 @@ impl Runs {
             before: Vec::new(),
             run: self.last,
             video: video.into(),
-            method: method.clone(),
+            method: lab.method.clone(),
+            pruner: lab.pruner(),
             max_new_tokens,
             ..self.setup.request.clone()
         };

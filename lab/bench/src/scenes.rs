@@ -73,7 +73,7 @@ async fn measure<R: Reporter>(
         for system in systems {
             reporter.stage(Stage::Generate, done, all);
             let limit = runs.limit();
-            let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
+            let Some(written) = runs.run(&clip.path, &system.lab, limit).await? else {
                 return Ok(false);
             };
             let trial = results.trial(system, written);
@@ -99,12 +99,12 @@ pub(crate) async fn warm_up<R: Reporter>(
     reporter.stage(Stage::Calibrate, 0, 0);
     let clip = clips.take(seed)?;
     for system in systems {
-        if warm.contains(&&system.method.drafter) {
+        if warm.contains(&&system.lab.method.drafter) {
             continue;
         }
-        warm.push(&system.method.drafter);
+        warm.push(&system.lab.method.drafter);
         let limit = runs.limit().min(WARM_UP_TOKENS);
-        if runs.run(&clip.path, &system.method, limit).await?.is_none() {
+        if runs.run(&clip.path, &system.lab, limit).await?.is_none() {
             return Ok(false);
         }
     }
@@ -135,20 +135,20 @@ impl<'a> ClipResults<'a> {
 
     /// Compare a run with the true facts and with the baseline's run, which is the first one.
     pub fn trial(&mut self, system: &System, written: Written) -> Trial {
-        let mut drafter_front_ms = self.fronts.drafter_ms(&system.method, &written.stats);
+        let mut drafter_front_ms = self.fronts.drafter_ms(&system.lab.method, &written.stats);
         let earlier = self.front_ms;
         let (plain, front_ms) = self.baseline.get_or_insert_with(|| {
             (written.clone(), earlier.unwrap_or_else(|| Fronts::target_ms(&written.stats)))
         });
         let read_ms = written.stats.timings.prefill_target_ms;
-        if system.method.prunes() && read_ms > 0.0 {
+        if system.lab.pruner.is_some() && read_ms > 0.0 {
             // What a pruned target saves of the time that every method is charged for.
             drafter_front_ms += read_ms - plain.stats.timings.prefill_target_ms;
         }
         let reason = written.reason.unwrap_or(StopReason::Length);
         let mut stats = written.stats;
         stats.speedup = None;
-        let limits = if system.method.prunes() { Limits::NONE } else { Limits::of(&stats, reason) };
+        let limits = if system.lab.pruner.is_some() { Limits::NONE } else { Limits::of(&stats, reason) };
         let (own, plain_speed) = (stats.tokens_per_second, plain.stats.tokens_per_second);
         let pair = (own > 0.0 && plain_speed > 0.0).then(|| {
             let decode_ratio = limits.clamp(own / plain_speed);

@@ -8,10 +8,10 @@ use specreel_model::{
 };
 use specreel_record::Verdict;
 use specreel_speculate::{
-    CustomRule, GenerationConfig, GenerationInputs, Method, Sampler, VisualContext, VisualStates,
+    CustomRule, GenerationConfig, GenerationInputs, Hooks, Method, Sampler, VisualContext, VisualStates,
     accept::Row,
     context::{self, PrefillInput, Preparation, Signals},
-    generate,
+    generate_with,
 };
 use specreel_tensor::WeightType;
 
@@ -132,7 +132,6 @@ impl Kept<'_> {
             ends: tokenizer.end_ids(),
             special: tokenizer.special_ids(),
             protected: &|id| tokenizer.is_special(id),
-            rule: rule.is_some().then_some(own),
             ..GenerationConfig::new(method, Sampler::GREEDY, limit, tokenizer.vocabulary())
         };
         let parts = GenerationInputs {
@@ -146,7 +145,8 @@ impl Kept<'_> {
             prefetched: None,
         };
         let mut written = Written::default();
-        let finished = generate(rules, parts, &mut |step| {
+        let hooks = Hooks { rule: rule.is_some().then_some(own), ..Hooks::default() };
+        let finished = generate_with(rules, parts, hooks, &mut |step| {
             written.steps += 1;
             written.accepted += step.accepted;
             for token in &step.tokens {

@@ -91,7 +91,6 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
     let visual = prompt.visual_tokens;
     let text = prompt.prompt_ids.len().saturating_sub(visual);
     let sees = seen_share(&method, text, visual, prompt.kept.as_deref());
-    let prunes_target = method.prunes();
     let drafting = drafting(&method, &log.started()?.dtype);
     let (window, grown) = (window(&method), grown(&method));
     let stats = log.stats();
@@ -102,7 +101,7 @@ pub fn charge(profile: &Profile, log: &RunLog) -> Option<Modelled> {
         text,
         visual,
         drafter_sees: sees,
-        target_sees: if prunes_target { sees } else { 1.0 },
+        target_sees: if log.started()?.pruner.is_some() { sees } else { 1.0 },
         steps: log.steps(),
         drafted: stats.drafted,
         ended: *log.state() == RunState::Done(StopReason::Eos),

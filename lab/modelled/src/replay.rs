@@ -18,12 +18,18 @@ pub enum Reported {
     PerReject(f64),
 }
 
-/// What `tokens` tokens of `method` would take under a profile with this acceptance, in 16 bits. It is spread evenly over the
-/// steps: of two and a half tokens a step, every other step has three.
+/// What `tokens` tokens of `method` would take under a profile with this acceptance, in 16 bits, of a target that sees this share of
+/// the visual tokens. The acceptance is spread evenly over the steps: of two and a half tokens a step, every other step has three.
 ///
 /// `None` if the profile does not say how long the prompt is, or has no times of the drafter, or the method drafts a number
 /// that changes from step to step.
-pub fn replay(profile: &Profile, method: &Method, reported: Reported, tokens: usize) -> Option<Modelled> {
+pub fn replay(
+    profile: &Profile,
+    method: &Method,
+    target_sees: f64,
+    reported: Reported,
+    tokens: usize,
+) -> Option<Modelled> {
     let (visual, text) = (profile.visual?, profile.text?);
     let drafted = match (&method.schedule, method.drafts()) {
         (Schedule::Sequential { .. }, true) => method.shape.drafts()?,
@@ -55,15 +61,14 @@ pub fn replay(profile: &Profile, method: &Method, reported: Reported, tokens: us
         });
         emitted += own;
     }
-    let sees = seen_share(method, text, visual, None);
     profile.charge(&Workload {
         drafting: drafting(method, "f16"),
         window: window(method),
         grown: grown(method),
         text,
         visual,
-        drafter_sees: sees,
-        target_sees: if method.prunes() { sees } else { 1.0 },
+        drafter_sees: seen_share(method, text, visual, None),
+        target_sees,
         drafted: (steps.len() * drafted) as u64,
         steps: &steps,
         ended: false,

@@ -149,7 +149,7 @@ fn a_reported_acceptance_is_charged_as_a_run_with_it() {
     let profile = load("h200-qwen2.5-vl-32b-7b").unwrap();
     let naive = method(&["shape.length=3"]);
     // Two and a half tokens a step: steps of three and of two tokens in turn.
-    let modelled = replay(&profile, &naive, Reported::PerStep(2.5), 10).unwrap();
+    let modelled = replay(&profile, &naive, 1.0, Reported::PerStep(2.5), 10).unwrap();
     let (target, drafter) = (&profile.target, profile.drafter.as_ref().unwrap());
     let slots = 12_644.0;
     let verify: f64 = [0.0, 3.0, 5.0, 8.0].iter().map(|at| target.ms(4.0, slots + at, 1.0)).sum();
@@ -158,13 +158,13 @@ fn a_reported_acceptance_is_charged_as_a_run_with_it() {
     assert!(near(modelled.draft_ms, 12.0 * drafter.ms(1.0, slots, 1.0), 0.01), "{modelled:?}");
     // Nothing is drafted: one token a step, as fast as autoregressive decoding.
     let plain = Method::preset("autoregressive").unwrap();
-    assert_eq!(replay(&profile, &plain, Reported::PerStep(1.0), 10).unwrap().speedup(), 1.0);
+    assert_eq!(replay(&profile, &plain, 1.0, Reported::PerStep(1.0), 10).unwrap().speedup(), 1.0);
     // The drafter is hidden behind the target's passes, one for each window.
     let parallel = Method::preset("parallelvlm").unwrap().with_sets(["schedule.window=3"]).unwrap();
-    let modelled = replay(&profile, &parallel, Reported::PerReject(1e9), 30).unwrap();
+    let modelled = replay(&profile, &parallel, 1.0, Reported::PerReject(1e9), 30).unwrap();
     assert!(modelled.speedup() > 2.5 && modelled.speedup() < 3.0, "{modelled:?}");
     // How many tokens an automatic chain drafts is not known, nor how long the prompt of a measured profile is.
-    assert_eq!(replay(&profile, &method(&["shape.length=auto"]), Reported::PerStep(2.5), 10), None);
+    assert_eq!(replay(&profile, &method(&["shape.length=auto"]), 1.0, Reported::PerStep(2.5), 10), None);
     let unknown = Profile { visual: None, ..profile };
-    assert_eq!(replay(&unknown, &naive, Reported::PerStep(2.5), 10), None);
+    assert_eq!(replay(&unknown, &naive, 1.0, Reported::PerStep(2.5), 10), None);
 }

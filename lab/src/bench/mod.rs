@@ -100,7 +100,7 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
         tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
     }
     plan.notes.iter().for_each(|note| tell!("note: {note}"));
-    let methods: Vec<&Method> = plan.systems.iter().map(|system| &system.method).collect();
+    let methods: Vec<&Method> = plan.systems.iter().map(|system| &system.lab.method).collect();
     resolve::tell_unused(&args.run, &methods, args.json);
     let runs = runs(setup)?;
     runtime()?.block_on(scenes::run(plan, source, runs, &mut output))

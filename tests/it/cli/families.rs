@@ -260,12 +260,8 @@ fn a_drafter_may_cut_frames_into_other_patches() {
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
     let program = with_clip();
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
-        // Linear attention needs all visual tokens.
-        let hybrid = target.starts_with("qwen3_5") || target.starts_with("minicpmv");
-        let fits = |preset: &&Method| !(preset.prunes() && hybrid);
         let presets: Vec<&Method> = methods::presets()
             .filter(|preset| !matches!(preset.drafter, Drafter::Head { .. }))
-            .filter(fits)
             .collect();
         assert!(presets.len() > 20);
         let names =

@@ -190,39 +190,6 @@ fn lossless_methods_are_lossless_in_every_family() {
     }
 }
 
-/// A pruned target reads what it keeps, in every family: everything is autoregressive decoding, and no other method reads its context.
-#[test]
-fn pruned_targets_read_what_they_keep() {
-    for (target, drafter, tokens) in [("qwen2_vl", "qwen2_vl_nested", 8), ("llava_ov", "llava_ov_newer", 36)]
-    {
-        let mut rig = Rig::of(target, drafter);
-        let (_, plain, _) = done(&rig.run("autoregressive", "What is seen?"));
-        for name in ["fastv", "pdrop", "sparsevlm", "dycoke"] {
-            for keep in [0.0, 0.5, 1.0] {
-                let mut request = rig.request(name, "What is seen?");
-                request.method = request.method.with_set(&format!("context.keep={keep}")).unwrap();
-                let events = rig.play(request);
-                let (_, ids, stats) = done(&events);
-                let kept = prompt(&events).kept.as_ref().unwrap();
-                assert!(
-                    kept.is_sorted_by(|a, b| a < b) && kept.iter().all(|token| (*token as usize) < tokens)
-                );
-                let share = stats.accepted_share.unwrap();
-                assert!((0.0..=1.0).contains(&share), "{target} {name} {keep}");
-                match keep {
-                    1.0 => {
-                        assert_eq!((kept.len(), &ids, share), (tokens, &plain, 1.0), "{target} {name}");
-                    }
-                    0.0 => assert!(kept.is_empty(), "{target} {name}"),
-                    _ => assert!(kept.len() <= tokens / 2, "{target} {name}"),
-                }
-            }
-        }
-        assert_eq!(done(&rig.run("naive", "What is seen?")).1, plain, "{target}");
-        assert_eq!(done(&rig.run("autoregressive", "What is seen?")).1, plain, "{target}");
-    }
-}
-
 #[test]
 fn a_self_draft_stays_with_the_models_and_must_be_smaller() {
     let mut rig = Rig::new();

@@ -68,7 +68,7 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
     let keep = pick(rng, &[0.0, 0.05, 0.37, 1.0]);
     let positions = pick(rng, &[Placing::Original, Placing::Compact]);
     let stamps = pick(rng, &[Stamps::Keep, Stamps::Drop]);
-    match rng.random_range(0..17) {
+    match rng.random_range(0..14) {
         0..=1 => VisualContext::Full {},
         2 => VisualContext::Auto {},
         3 => VisualContext::None { positions, stamps },
@@ -93,11 +93,8 @@ fn context(rng: &mut ChaCha8Rng) -> VisualContext {
             positions,
             stamps,
         },
-        11 => VisualContext::FastV { keep, layer: pick(rng, &[1, 2, 32]) },
-        12 => VisualContext::PDrop { keep },
-        13 => VisualContext::SparseVlm { keep, layer: pick(rng, &[1, 2, 32]) },
-        14 => VisualContext::DyCoke { keep },
-        15 => VisualContext::FastVid { keep, unit: pick(rng, &[Unit::Tokens, Unit::Frames]) },
+        11 => VisualContext::DyCoke { keep },
+        12 => VisualContext::FastVid { keep, unit: pick(rng, &[Unit::Tokens, Unit::Frames]) },
         _ => VisualContext::TopKKv {
             keep,
             budget: pick(rng, &[Limit::NONE, Limit::Tokens(0), Limit::Tokens(64)]),

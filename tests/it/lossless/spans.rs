@@ -40,8 +40,6 @@ pub fn methods(keep: f64) -> Vec<Method> {
         (own, "attention KEEP mass=0.5"),
         (model, "variation layers=20 KEEP depth=0.5"),
         (own, "streaming first=1 last=2"),
-        (own, "fastv KEEP layer=1"),
-        (own, "sparsevlm KEEP layer=2"),
         (model, "dycoke KEEP"),
         (model, "fastvid KEEP"),
         (own, "top_k_kv KEEP rows='sparse'"),

@@ -24,12 +24,12 @@ use specreel_model::{
 };
 use specreel_record::{Step, StopReason};
 use specreel_speculate::{
-    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, PrefetchedDraft, Reserve, Sampler,
-    Schedule, VisualStates,
+    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Hooks, Method, PrefetchedDraft, Reserve,
+    Sampler, Schedule, VisualStates,
     auto::{Contender, DraftCost, USUAL_TOKENS},
     context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Signals},
     draft::{DraftHeadState, ModelDrafter},
-    generate,
+    generate_with,
 };
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 use specreel_train::{Account, AdamW, Options, Store, TrainedLayer};
@@ -486,7 +486,6 @@ impl Bench {
             })
             .collect();
         let rules = GenerationConfig {
-            turns,
             row_ms: self.cost.map(|_| 1.0),
             chosen: contenders.first().filter(|_| self.cost.is_some() || !others.is_empty()),
             ends: &self.ends,
@@ -520,7 +519,8 @@ impl Bench {
         };
         let mut written =
             Written { ids: vec![], bits: vec![], judged: 0, accepted: 0, finished: None, steps: vec![] };
-        let finished = generate(rules, parts, &mut |step| {
+        let hooks = Hooks { turns, ..Hooks::default() };
+        let finished = generate_with(rules, parts, hooks, &mut |step| {
             written.judged += step.judged;
             written.accepted += step.accepted;
             assert_eq!(step.accepted, step.tokens.iter().filter(|t| t.verdict.is_accepted_draft()).count());

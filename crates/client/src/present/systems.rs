@@ -1,13 +1,11 @@
 //! The systems that methods belong to, by the paper that a method's file names.
 
-use specreel_speculate::{Drafter, Method};
+use specreel_speculate::Method;
 
 /// Methods without a system of their own that are lossless.
 const BASELINES: &str = "Baselines";
 /// Those of them whose drafter sees a part of the video.
 const REDUCED: &str = "Reduced contexts";
-/// Methods whose target itself sees a part of the video.
-const PRUNING: &str = "Target pruning";
 const LOOSENING: &str = "Other loosening rules";
 const OWN: &str = "Your own";
 
@@ -26,22 +24,14 @@ const PAPERS: [(&str, &str); 11] = [
     ("DFlash", "DFlash"),
 ];
 
-/// Papers of the methods that prune the target's visual tokens. A drafter may use their selection; that is not their system.
-const PRUNING_PAPERS: [&str; 5] = ["FastV", "PyramidDrop", "SparseVLM", "DyCoke", "FastVID"];
-
 pub fn system(method: &Method) -> &'static str {
     let paper = method.paper.as_deref().unwrap_or_default();
     // What a paper only compares with is not its system.
     let known = PAPERS.iter().find(|(title, _)| begins(paper, title) && !paper.contains("baseline"));
     let reduced = method.context.is_reduced();
     let built_in = Method::preset(&method.name).is_ok();
-    match (known, &method.drafter) {
-        (Some((_, system)), _) => system,
-        (None, Drafter::None {})
-            if reduced && (built_in || PRUNING_PAPERS.iter().any(|title| begins(paper, title))) =>
-        {
-            PRUNING
-        }
+    match known {
+        Some((_, system)) => system,
         _ if !built_in => OWN,
         _ if !method.lossless() => LOOSENING,
         _ if reduced => REDUCED,
@@ -53,19 +43,17 @@ pub fn system(method: &Method) -> &'static str {
 pub fn rank(method: &Method) -> usize {
     let system = system(method);
     let papers = PAPERS.iter().map(|(_, system)| *system);
-    let order = [BASELINES, REDUCED].into_iter().chain(papers).chain([LOOSENING, PRUNING, OWN]);
+    let order = [BASELINES, REDUCED].into_iter().chain(papers).chain([LOOSENING, OWN]);
     order.take_while(|other| *other != system).count()
 }
 
-/// True if a paper's title begins with this one: `FastVID` does not begin with `FastV`.
+/// True if a paper's title begins with this one: `MMSpecial` does not begin with `MMSpec`.
 fn begins(paper: &str, title: &str) -> bool {
     paper.strip_prefix(title).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 #[cfg(test)]
 mod tests {
-    use specreel_speculate::VisualContext;
-
     use super::*;
 
     #[test]
@@ -92,26 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_paper_about_pruning_is_a_system_only_where_the_target_itself_is_pruned() {
-        let of = |drafter, context, paper: &str| {
-            let keep = 0.1;
-            let (positions, stamps) = Default::default();
-            let context = match context {
-                "uniform" => VisualContext::Uniform { keep, positions, stamps },
-                _ => VisualContext::Full {},
-            };
-            let base = Method::preset("naive").unwrap();
-            system(&Method { name: "mine".into(), drafter, context, paper: Some(paper.into()), ..base })
+    fn a_system_is_its_papers_and_not_that_of_papers_that_compare_with_it() {
+        let of = |paper: String| {
+            system(&Method { name: "mine".into(), paper: Some(paper), ..Method::preset("naive").unwrap() })
         };
-        for paper in PRUNING_PAPERS {
-            assert_eq!(of(Drafter::None {}, "uniform", &format!("{paper}, 2024")), PRUNING);
-            assert_eq!(of(Drafter::Model {}, "uniform", &format!("{paper}, 2024")), OWN);
-            assert_eq!(of(Drafter::None {}, "full", &format!("{paper}, 2024")), OWN);
-        }
-        assert_eq!(of(Drafter::None {}, "uniform", "FastVision, 2024"), OWN);
         for (title, system) in PAPERS {
-            assert_eq!(of(Drafter::Model {}, "full", &format!("{title}, 2025")), system);
-            assert_eq!(of(Drafter::Model {}, "full", &format!("{title}, 2025 (its baseline)")), OWN);
+            assert_eq!(of(format!("{title}, 2025")), system);
+            assert_eq!(of(format!("{title}, 2025 (its baseline)")), OWN);
+            assert_eq!(of(format!("{title}ial, 2025")), OWN);
         }
     }
 

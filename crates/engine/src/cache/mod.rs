@@ -23,6 +23,9 @@ use specreel_record::Failure;
 
 /// Budget of the cache in bytes, if the available memory is not known (accelerators, macOS).
 pub(crate) const DEFAULT_BUDGET: u64 = 2 << 30;
+/// Slots of a context that a verify pass may need beyond the longest caption.
+pub(crate) const KV_HEADROOM: usize = 96;
+
 /// Most contexts kept, however small.
 const MAX_CONTEXTS: usize = 8;
 /// Most clips kept without a context.

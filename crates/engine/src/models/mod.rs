@@ -1,5 +1,6 @@
 //! The loaded pair: which checkpoints may work together, on what, in which weights.
 
+mod drafters;
 mod grammars;
 pub mod memory_check;
 mod mtp_layer;
@@ -128,15 +129,6 @@ impl Models {
         // Both models may be on one GPU.
         let gpus: BTreeSet<String> = self.gpus().flat_map(Gpu::notes).collect();
         penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
-    }
-
-    /// The draft head for a method: the only one, or the one of this recipe; the target's own layer once it is loaded.
-    pub fn head(&self, recipe: Recipe) -> Option<&Arc<DraftHead>> {
-        match &self.heads[..] {
-            _ if recipe == Recipe::Mtp => self.mtp.get(),
-            [only] => Some(only),
-            all => all.iter().find(|head| head.config().recipe == recipe),
-        }
     }
 
     /// Load models of this footprint, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint

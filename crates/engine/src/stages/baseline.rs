@@ -6,6 +6,7 @@ use crate::{
     cache::{Clip, Prefill, Reference},
     command::Verifies,
     events::{Stop, since},
+    planner::RunPlan,
     stages::{Decoding, Runner, divergence::Divergence},
 };
 use specreel_model::{
@@ -29,21 +30,27 @@ const CALIBRATION_SHARE: f64 = 0.02;
 impl Runner<'_> {
     /// Time a few autoregressive steps, unless this run is autoregressive or they would delay it: an automatic draft length
     /// starts from them, and they say how long a repetition would take. `spent_ms` is the time that the run has taken until now.
-    pub(crate) fn calibrate(&self, clip: &Clip, context: &mut Prefill, spent_ms: f64) -> Result<(), Stop> {
-        let method = &self.request.method;
+    pub(crate) fn calibrate(
+        &self,
+        plan: &RunPlan,
+        clip: &Clip,
+        context: &mut Prefill,
+        spent_ms: f64,
+    ) -> Result<(), Stop> {
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
-        if !method.drafts() || context.t1_ms > budget_ms {
+        if !plan.method.drafts() || context.t1_ms > budget_ms {
             return Ok(());
         }
-        let plan = Decoding {
+        let decoding = Decoding {
             method: &Method::default(),
+            contenders: &[],
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
             on_draft: None,
         };
         let (mut passes, started) = (Vec::new(), Instant::now());
         let mut going = true;
-        self.decode(clip, context, None, &plan, &mut |step| {
+        self.decode(clip, context, None, &decoding, &mut |step| {
             passes.push(step.verify_ms);
             going = self.progress(Stage::Calibrate, passes.len(), CALIBRATION).is_continue();
             let in_budget = since(started) < budget_ms;
@@ -58,10 +65,17 @@ impl Runner<'_> {
     }
 
     /// Keep the ids of an autoregressive run as reference; compare any other run's ids with them.
-    pub(crate) fn compare(&self, context: &mut Prefill, stats: &mut Stats, ids: &[u32], reason: StopReason) {
-        let (sampler, max_new_tokens) = (self.request.text, self.request.max_new_tokens);
+    pub(crate) fn compare(
+        &self,
+        plan: &RunPlan,
+        context: &mut Prefill,
+        stats: &mut Stats,
+        ids: &[u32],
+        reason: StopReason,
+    ) {
+        let (sampler, max_new_tokens) = (self.request.text, plan.max_new_tokens);
         let (stop, constraint) = (&self.request.stop, &self.request.constraint);
-        if self.request.method.is_autoregressive() {
+        if plan.is_baseline() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference {
@@ -72,7 +86,7 @@ impl Runner<'_> {
                     ids: ids.to_vec(),
                 });
             }
-        } else if self.request.method.prunes() {
+        } else if context.kept.is_some() {
             // Plain decoding's text belongs to another context.
             context.t1_ms = stats.timings.t1_ms;
         } else if let Some(reference) = &context.reference
@@ -95,7 +109,7 @@ impl Runner<'_> {
     ) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // A token drawn at random depends on more than two logits.
-        if !self.request.method.lossless() || !self.request.text.is_greedy() {
+        if !self.request.is_lossless() || !self.request.text.is_greedy() {
             return Ok(());
         }
         let Prefill { prompt, target, reference: Some(reference), .. } = context else { return Ok(()) };

@@ -6,8 +6,8 @@ use crate::{
     cache::{Clip, ClipKey, ContextKey, PrefixCache},
     events::{Stop, since},
     models::sampling,
+    planner::Layout,
     stages::Runner,
-    timing::Layout,
 };
 use specreel_model::processor::{
     FrameLimits, FramePlan, FrameSize, PatchBuilder, ProcessorError, VideoProcessor,

@@ -1,24 +1,17 @@
 //! The drafter's side of a prefill: its visual tokens, and its own reading of the prompt.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use crate::{
-    cache::{Clip, ContextKey, DrafterContext, DrafterKey, PrefixCache, ReadPrompt},
-    command::RunRequest,
+    cache::{Clip, ContextKey, DrafterContext, DrafterKey, KV_HEADROOM, PrefixCache, ReadPrompt},
     events::{Stop, since},
     models::Models,
-    stages::{KV_HEADROOM, Runner},
-    timing::{
-        Part, Rates,
-        choice::{Answer, Question},
-    },
+    planner::{PromptReader, RunPlan},
+    stages::Runner,
+    timing::Part,
 };
 use specreel_model::{
     decoder::{Decoder, Sequence, States},
-    draft_head::DraftHead,
     family::{ModelError, Prompt, VideoLlm},
     mac_count,
     processor::Patches,
@@ -26,7 +19,7 @@ use specreel_model::{
 };
 use specreel_record::{Stage, Stats};
 use specreel_speculate::{
-    Drafter, Method,
+    Drafter,
     auto::Contender,
     context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Selection, Signals},
 };
@@ -39,36 +32,24 @@ pub(crate) struct Share {
 }
 
 impl Runner<'_> {
-    /// The quantized target that drafts in this method, if it does.
-    pub(crate) fn self_drafter(&self) -> Result<Option<Arc<Decoder>>, Stop> {
+    /// The quantized target that this drafter is, if it is one.
+    pub(crate) fn self_drafter(&self, drafter: &Drafter) -> Result<Option<Arc<Decoder>>, Stop> {
         let Models { target, self_drafters, footprint, .. } = self.models;
         let fits = |bytes| {
             self.ignore_memory || footprint.as_ref().is_none_or(|footprint| footprint.check_available(bytes))
         };
-        self_drafters.of(target, &self.request.method.drafter, fits, || self.load_progress())
-    }
-
-    /// The draft head of the method, if it drafts with one and it is loaded.
-    pub(crate) fn draft_head(&self) -> Option<&Arc<DraftHead>> {
-        self.head_of(&self.request.method.drafter)
-    }
-
-    /// The draft head that this drafter is, if it is one and loaded.
-    pub(crate) fn head_of(&self, drafter: &Drafter) -> Option<&Arc<DraftHead>> {
-        match *drafter {
-            Drafter::Head { recipe } => self.models.head(recipe),
-            _ => None,
-        }
+        self_drafters.of(target, drafter, fits, || self.load_progress())
     }
 
     /// Select the drafter's visual tokens, computing the signals of the target's prefill that the method needs.
     pub(crate) fn select(
         &self,
+        plan: &RunPlan,
         cache: &mut PrefixCache,
         key: &ContextKey,
         stats: &mut Stats,
     ) -> Result<Selection, Stop> {
-        let method = &self.request.method;
+        let method = &plan.method;
         if !method.drafter.reads() {
             return Ok(Selection { kept: Some(Vec::new()), ..Selection::default() });
         }
@@ -90,90 +71,30 @@ impl Runner<'_> {
         Ok(selection)
     }
 
-    /// What an automatic method stands for, after a prompt of so many tokens; `target_ms` is the time of a target row, 0 if it is not
-    /// known. `None` where the method leaves nothing open.
-    pub(crate) fn choose(&self, clip: &Clip, prompt: usize, target_ms: f64) -> Option<Answer> {
-        let question = self.question(&self.request.method, clip, prompt);
-        self.with_rates(|rates| question.answer(rates, target_ms))
-    }
-
-    /// The chosen drafter, and those that may take over from it in this run, among those that the method `open` leaves open.
-    pub(crate) fn contenders(
-        &self,
-        open: &Method,
-        chosen: Contender,
-        clip: &Clip,
-        (read, target_ms): (ReadPrompt<'_>, f64),
-    ) -> Vec<Contender> {
-        let (prompt, visual) = (read.prompt.ids.len(), clip.facts.grid.len());
-        let question = self.question(open, clip, prompt);
-        // Draft heads that read states of the target which are there.
-        let reads = |recipe| {
-            self.models.head(recipe).is_some_and(|head| {
-                head.taps().is_empty() && (!head.reads_all_rows() || read.states.read_by(head).is_some())
-            })
-        };
-        let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
-        // All of them may take over, one after the other.
-        let mut taken = 0;
-        let fits = |contender: &Contender| {
-            let unseen = if contender.context.share() == Some(0.0) { visual } else { 0 };
-            let slots = prompt - unseen + self.request.max_new_tokens + KV_HEADROOM;
-            let bytes = taken + self.drafter_bytes(&contender.drafter, slots);
-            let fits =
-                footprint.is_none_or(|known| known.check_growth(bytes, self.request.max_new_tokens).is_ok());
-            taken = if fits { bytes } else { taken };
-            fits
-        };
-        let reserves = self.with_rates(|rates| question.reserves(rates, target_ms, &chosen, reads));
-        std::iter::once(chosen).chain(reserves.into_iter().filter(fits)).collect()
-    }
-
-    fn question<'q>(&'q self, method: &'q Method, clip: &Clip, prompt: usize) -> Question<'q> {
-        Question {
-            method,
-            models: self.models,
-            prompt,
-            visual: clip.facts.grid.len(),
-            patches: clip.patches.grid,
-            max_new_tokens: self.request.max_new_tokens,
-        }
-    }
-
-    fn with_rates<T>(&self, f: impl FnOnce(&Rates) -> T) -> T {
-        match self.rates {
-            Some(rates) => f(&rates.lock().unwrap_or_else(PoisonError::into_inner)),
-            None => f(&Rates::default()),
-        }
-    }
-
     /// Let a drafter that takes over read its share of the prompt; `None` if it reads nothing.
     pub(crate) fn read_reserve(
         &self,
         contender: &Contender,
         clip: &Clip,
         read: ReadPrompt<'_>,
+        max_new_tokens: usize,
     ) -> Result<Option<HeadPrefill>, Stop> {
         let Contender { drafter, context, .. } = contender;
         if !drafter.reads() {
             return Ok(None);
         }
-        let method =
-            Method { drafter: drafter.clone(), context: context.clone(), ..self.request.method.clone() };
-        let request = RunRequest { method, ..self.request.clone() };
-        let run = Runner { request: &request, ..*self };
-        let preparation = run.preparation(read.prompt, clip);
+        let preparation = self.preparation(read.prompt, clip);
         let selection = preparation.select(context, clip.facts.grid.shape(), &Signals::default());
-        let Some(head) = run.draft_head() else {
-            let share = run.read_share(clip, read.prompt, &selection, true)?;
+        let (placing, room) = (context.placing(), max_new_tokens + KV_HEADROOM);
+        let Some(head) = self.models.head_of(drafter) else {
+            let reader = PromptReader { drafter, placing, room };
+            let share = self.read_share(reader, clip, read.prompt, &selection, true)?;
             // Its stages were reported.
-            let _ = self.progress(Stage::Generate, 0, self.request.max_new_tokens);
+            let _ = self.progress(Stage::Generate, 0, max_new_tokens);
             return Ok(Some(share.sequence.into()));
         };
-        let room = self.request.max_new_tokens + KV_HEADROOM;
-        let input =
-            HeadInput { head, states: read.states, selection: &selection, placing: context.placing(), room };
-        let go_on = &mut |_, _| self.progress(Stage::Generate, 1, self.request.max_new_tokens);
+        let input = HeadInput { head, states: read.states, selection: &selection, placing, room };
+        let go_on = &mut |_, _| self.progress(Stage::Generate, 1, max_new_tokens);
         Ok(Some(preparation.prefill_draft_head(&input, go_on)?.ok_or(Stop::Cancelled)?))
     }
 
@@ -189,34 +110,36 @@ impl Runner<'_> {
     /// Make sure that the drafter has read its share of the prompt. `None` if it reads nothing.
     pub(crate) fn ensure_drafter(
         &self,
+        plan: &RunPlan,
         cache: &mut PrefixCache,
         key: &ContextKey,
         selection: &Selection,
         stats: &mut Stats,
     ) -> Result<Option<DrafterKey>, Stop> {
-        let method = &self.request.method;
+        let method = &plan.method;
         if !method.drafter.reads() {
             return Ok(None);
         }
         let (_, context) = cache.entry(key)?;
         let drafter_key = DrafterKey::new(method, selection);
-        let room = self.request.max_new_tokens + KV_HEADROOM;
+        let room = plan.room();
         if let Some(drafter) = context.drafters.touch(&drafter_key) {
             let growth = drafter.sequence.growth(room);
-            self.make_room_in(cache, key, growth as u64)?;
+            self.make_room_in(plan, cache, key, growth as u64)?;
             return Ok(Some(drafter_key));
         }
         // Where the target has read something, the drafter's share was counted with it.
         if stats.timings.prefill_target_ms == 0.0 {
             let slots = context.prompt.ids.len() + room;
-            self.make_room_in(cache, key, self.drafter_bytes(&method.drafter, slots))?;
+            let bytes = self.models.drafter_bytes(&method.drafter, slots, plan.max_new_tokens);
+            self.make_room_in(plan, cache, key, bytes)?;
         }
         let (clip, context) = cache.entry(key)?;
         let started = Instant::now();
         let shared =
             self.preparation(&context.prompt, clip).shared(&method.drafter, selection, &context.target, room);
         let mut seen = Vec::new();
-        let (sequence, prefill_ms) = match (shared, self.draft_head()) {
+        let (sequence, prefill_ms) = match (shared, self.models.head_of(&method.drafter)) {
             (Some(sequence), _) => (sequence, since(started)),
             (None, Some(head)) => {
                 if head.reads_all_rows() && context.states.read_by(head).is_none() {
@@ -236,7 +159,7 @@ impl Runner<'_> {
                 (read.sequence, since(started))
             }
             (None, None) => {
-                let share = self.read_share(clip, &context.prompt, selection, true)?;
+                let share = self.read_share(plan.reader(), clip, &context.prompt, selection, true)?;
                 if let Some(encoded) = share.encoded {
                     stats.timings.encode_drafter_ms = encoded.1;
                     clip.drafter = Some(encoded);
@@ -250,36 +173,21 @@ impl Runner<'_> {
         Ok(Some(drafter_key))
     }
 
-    /// Upper bound of the bytes that a drafter keeps: `slots` keys and values, and for a draft head the target's states at the new
-    /// tokens, which it reads when it drafts next.
-    fn drafter_bytes(&self, drafter: &Drafter, slots: usize) -> u64 {
-        let (decoder, states) = match (drafter, &self.models.drafter) {
-            (Drafter::Model {}, Some(drafter)) => (drafter.decoder(), 0),
-            (Drafter::Target { .. }, _) => (self.models.target.decoder(), 0),
-            (Drafter::Head { recipe }, _) => match self.models.head(*recipe) {
-                Some(head) => (head.decoder(), self.request.max_new_tokens),
-                None => return 0,
-            },
-            _ => return 0,
-        };
-        (decoder.cache_bytes(slots) + states * decoder.width() * size_of::<f32>()) as u64
-    }
-
     /// Let the drafter read its share of the prompt. A draft model encodes the clip first, unless that is done. `alone` is false
     /// while the target computes as well.
     pub(crate) fn read_share(
         &self,
+        PromptReader { drafter, placing, room }: PromptReader<'_>,
         clip: &Clip,
         prompt: &Prompt,
         selection: &Selection,
         alone: bool,
     ) -> Result<Share, Stop> {
-        let method = &self.request.method;
-        let (model, own) = match (&method.drafter, &self.models.drafter) {
-            (Drafter::Model {}, Some(drafter)) => (drafter, false),
+        let (model, own) = match (drafter, &self.models.drafter) {
+            (Drafter::Model {}, Some(model)) => (model, false),
             _ => (&self.models.target, true),
         };
-        let quantized = self.self_drafter()?;
+        let quantized = self.self_drafter(drafter)?;
         let decoder = quantized.as_ref().unwrap_or(model.decoder());
         let recut = clip.recut.as_ref().filter(|_| !own);
         let (own_prompt, own_selection);
@@ -303,7 +211,6 @@ impl Runner<'_> {
         let config = model.decoder().config();
         let mut watch =
             self.watch(Stage::Prefill, Part::Prompt, model, mac_count::prompt(config, 0, rows.len()));
-        let (placing, room) = (method.context.placing(), self.request.max_new_tokens + KV_HEADROOM);
         let input = PrefillInput { model, decoder, prompt, visual, rows: &rows, placing, room };
         let sequence = input.prefill(None, &mut |_, _| {}, &mut |done, total| {
             watch.tick(done, total, mac_count::prompt(config, 0, done))

@@ -1,14 +1,15 @@
 //! The decoding loop's surroundings: token texts, timings, statistics, events.
 
-use std::{cell::Cell, ops::ControlFlow, sync::PoisonError, time::Instant};
+use std::{cell::Cell, ops::ControlFlow, time::Instant};
 
 use crate::{
     cache::{Clip, DrafterKey, Prefill},
     events::{Stop, since},
     memory,
+    planner::RunPlan,
     stages::{Runner, thinking::Thinking},
     stop_text::StopText,
-    timing::{ContentionMeter, choice, estimate},
+    timing::ContentionMeter,
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
 use specreel_record::{
@@ -16,8 +17,8 @@ use specreel_record::{
     median, paired::Pace,
 };
 use specreel_speculate::{
-    self as speculate, DrafterInputs, Finished, GenerationConfig, Method, PlainPasses, PrefetchedDraft,
-    Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
+    self as speculate, DrafterInputs, Finished, GenerationConfig, Hooks, Method, PlainPasses,
+    PrefetchedDraft, Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
 };
 
 /// The method that every other is compared with.
@@ -33,6 +34,8 @@ const PLAIN_SHARE: f64 = 0.02;
 /// How to decode a request once.
 pub(crate) struct Decoding<'a> {
     pub method: &'a Method,
+    /// The drafters among which it may change, if the method drafts: those of its plan.
+    pub contenders: &'a [Contender],
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
     /// Receives the drafts of every step before they are verified.
@@ -108,13 +111,13 @@ impl Runner<'_> {
         clip: &Clip,
         context: &mut Prefill,
         drafter_key: Option<&DrafterKey>,
-        plan: &Decoding<'_>,
+        decoding: &Decoding<'_>,
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Decoded, Stop> {
         let tokenizer = self.models.target.tokenizer();
         let grammar = self.grammar(&context.prompt.ids)?;
         let base = context.target.len();
-        let strict_words = plan.method.acceptance.always_strict();
+        let strict_words = decoding.method.acceptance.always_strict();
         let protected = |id: u32| {
             tokenizer.is_special(id)
                 || (!strict_words.is_empty() && {
@@ -124,20 +127,15 @@ impl Runner<'_> {
         };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
-        let contenders = if plan.method.drafts() { self.contenders } else { &[] };
+        let contenders = if decoding.method.drafts() { decoding.contenders } else { &[] };
         let config = GenerationConfig {
-            plain_passes: plan.plain_passes,
-            on_draft: plan.on_draft,
+            plain_passes: decoding.plain_passes,
+            on_draft: decoding.on_draft,
             chosen: contenders.first(),
-            ..self.config(plan.method, plan.max_new_tokens, &protected, grammar.as_ref(), row_ms)
+            ..self.config(decoding.method, decoding.max_new_tokens, &protected, grammar.as_ref(), row_ms)
         };
-        #[cfg(test)]
-        let turns = |step: usize| step % contenders.len().max(1);
-        #[cfg(test)]
-        let config = match self.request.prompt == crate::testing::TURNS {
-            true => GenerationConfig { turns: Some(&turns), ..config },
-            false => config,
-        };
+        let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
+        let hooks = Hooks { turns: turns.as_deref(), ..Hooks::default() };
         let prefetched = drafter.as_mut().and_then(|d| d.take_prefetched(&config));
         let read_ms = drafter.as_ref().map_or(0.0, |d| d.prefill_ms)
             + prefetched.as_ref().map_or(0.0, PrefetchedDraft::ms);
@@ -160,30 +158,32 @@ impl Runner<'_> {
             step.other_ms += since(started);
             on(step)
         };
-        let head = plan.method.drafter.reads().then(|| self.draft_head()).flatten();
+        let head = self.models.head_of(&decoding.method.drafter);
         let others = contenders.get(1..).unwrap_or_default();
         let mut read: Vec<Option<HeadPrefill>> = others.iter().map(|_| None).collect();
         let failed = Cell::new(None);
         let (mut inputs, prompt) = context.inputs(drafter.as_mut(), head.map(|head| &**head));
         inputs.prefetched = prefetched;
         let reserves = others.iter().zip(&mut read).map(|(contender, read)| {
-            let failed = &failed;
-            Reserve::new(contender, move || match self.read_reserve(contender, clip, prompt) {
-                Ok(None) => Ok(Some(DrafterInputs::default())),
-                Ok(Some(prefill)) => {
-                    let read: &mut Option<HeadPrefill> = read;
-                    let HeadPrefill { sequence, seen } = read.insert(prefill);
-                    let head = self.head_of(&contender.drafter).map(|head| &**head);
-                    Ok(Some(prompt.drafter(sequence, seen, head)))
-                }
-                Err(stop) => {
-                    failed.set(Some(stop));
-                    Ok(None)
+            let (failed, max_new_tokens) = (&failed, decoding.max_new_tokens);
+            Reserve::new(contender, move || {
+                match self.read_reserve(contender, clip, prompt, max_new_tokens) {
+                    Ok(None) => Ok(Some(DrafterInputs::default())),
+                    Ok(Some(prefill)) => {
+                        let read: &mut Option<HeadPrefill> = read;
+                        let HeadPrefill { sequence, seen } = read.insert(prefill);
+                        let head = self.models.head_of(&contender.drafter).map(|head| &**head);
+                        Ok(Some(prompt.drafter(sequence, seen, head)))
+                    }
+                    Err(stop) => {
+                        failed.set(Some(stop));
+                        Ok(None)
+                    }
                 }
             })
         });
         inputs.reserves = reserves.collect();
-        let outcome = speculate::generate(config, inputs, &mut with_texts);
+        let outcome = speculate::generate_with(config, inputs, hooks, &mut with_texts);
         // The end of a thought is not part of the caption.
         let rest = Some(stream.finish()).filter(|_| !thinking.is_open()).unwrap_or_default();
         context.target.truncate(base);
@@ -203,14 +203,15 @@ impl Runner<'_> {
     /// judges a pruned one. Returns the state that a measurement of its speed needs.
     pub(crate) fn generate(
         &self,
+        plan: &RunPlan,
         clip: &Clip,
         context: &mut Prefill,
         whole: Option<&mut Prefill>,
         drafter_key: Option<&DrafterKey>,
         stats: &mut Stats,
-        plain_front_ms: f64,
     ) -> Result<Generated, Stop> {
-        let method = &self.request.method;
+        let method = &plan.method;
+        let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
         let (mut text, mut ids, mut thought) = (String::new(), Vec::new(), false);
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
@@ -225,9 +226,10 @@ impl Runner<'_> {
                 self.sender.offer(self.draft_event(steps.get(), tree));
             }
         };
-        let plan = Decoding {
+        let decoding = Decoding {
             method,
-            max_new_tokens: self.request.max_new_tokens,
+            contenders: &plan.contenders,
+            max_new_tokens: plan.max_new_tokens,
             plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
             on_draft: Some(&on_draft),
         };
@@ -266,16 +268,16 @@ impl Runner<'_> {
             if !self.sender.send(EventKind::Step(step)) {
                 return ControlFlow::Break(());
             }
-            let wanted = self.progress(Stage::Generate, ids.len(), self.request.max_new_tokens);
+            let wanted = self.progress(Stage::Generate, ids.len(), plan.max_new_tokens);
             steps.set(steps.get() + 1);
             took_ms.set(since(last.replace(Instant::now())));
             if stop.is_found() { ControlFlow::Break(()) } else { wanted }
         };
         let before = self.models.traffic();
         let mut contention = ContentionMeter::default();
-        let decoded = match self.progress(Stage::Generate, 0, self.request.max_new_tokens) {
+        let decoded = match self.progress(Stage::Generate, 0, plan.max_new_tokens) {
             ControlFlow::Continue(()) => {
-                contention.during(|| self.decode(clip, context, drafter_key, &plan, &mut on))?
+                contention.during(|| self.decode(clip, context, drafter_key, &decoding, &mut on))?
             }
             ControlFlow::Break(()) => Decoded::default(),
         };
@@ -314,7 +316,7 @@ impl Runner<'_> {
         if let Some(whole) = whole {
             stats.accepted_share = self.accepted_share(whole, &ids)?;
         }
-        self.compare(context, stats, &ids, reason);
+        self.compare(plan, context, stats, &ids, reason);
         self.explain(context, stats, &ids)?;
         self.verify(context, &ids, reason)?;
         let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
@@ -322,7 +324,7 @@ impl Runner<'_> {
         let alone = matches!(method.schedule, Schedule::Sequential {});
         stats.contention = contention.share().filter(|_| alone);
         pace.end(reason);
-        let limits = if method.prunes() { Limits::NONE } else { Limits::of(stats, reason) };
+        let limits = if context.kept.is_some() { Limits::NONE } else { Limits::of(stats, reason) };
         let measured = Measured {
             ratios: &pace.ratios(),
             generate_ms: stats.timings.generate_ms(),
@@ -333,26 +335,7 @@ impl Runner<'_> {
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
         // Before the last event: a command that waits for it ends the process.
-        if let Some(rates) = self.rates {
-            let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
-            let tokens = [context.prompt.ids.len(), stats.visual_tokens];
-            for (at, drafted) in finished.drafters.iter().enumerate() {
-                let method = match self.contenders.get(at) {
-                    Some(Contender { drafter, context, .. }) => {
-                        &Method { drafter: drafter.clone(), context: context.clone(), ..method.clone() }
-                    }
-                    None => method,
-                };
-                choice::learn_drafting(&mut rates, method, self.models, drafted, tokens);
-            }
-            if let Some(further) = finished.further {
-                choice::learn_further(&mut rates, self.models, further);
-            }
-            if reason == StopReason::Eos {
-                choice::learn_length(&mut rates, self.models, stats.emitted);
-            }
-            estimate::learn_writing(&mut rates, method, self.models, stats, context.prompt.ids.len());
-        }
+        self.planner().learn(plan, &finished, stats, context.prompt.ids.len(), reason);
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
         Ok(Generated { reason, pace, front, limits })
     }

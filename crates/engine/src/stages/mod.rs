@@ -22,20 +22,18 @@ use crate::{
     command::RunRequest,
     events::{CancelToken, EventSender, since},
     models::{Models, load_progress},
+    observer::Observer,
+    planner::Planner,
     timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
 use specreel_model::{family::VideoLlm, mac_count::MacCount};
 use specreel_record::{EventKind, Stage};
-use specreel_speculate::auto::Contender;
 
 pub(crate) use self::{
     generate::{BASELINE, Decoding},
     run::FinishedRun,
 };
-
-/// Cache slots that a verify pass may need beyond the longest caption.
-pub(crate) const KV_HEADROOM: usize = 96;
 
 pub(crate) struct Runner<'a> {
     pub request: &'a RunRequest,
@@ -44,15 +42,19 @@ pub(crate) struct Runner<'a> {
     pub cancel: &'a CancelToken,
     /// Run even if the available memory seems too small.
     pub ignore_memory: bool,
-    /// The drafters among which the run may change, the chosen one first; empty if its method chooses none.
-    pub contenders: &'a [Contender],
     /// Speeds that are known, and that stages teach; `None` where the run is only repeated.
     pub rates: Option<&'a Mutex<Rates>>,
     /// Set where the run is only repeated to measure its speed: true as soon as that has to end. Nothing is reported then.
     pub(crate) idle: Option<&'a (dyn Fn() -> bool + Sync)>,
+    pub(crate) observer: Option<&'a dyn Observer>,
 }
 
 impl Runner<'_> {
+    pub(crate) fn planner(&self) -> Planner<'_> {
+        let Self { request, models, ignore_memory, rates, .. } = *self;
+        Planner { request, models, ignore_memory, rates }
+    }
+
     /// Report progress; break if the run is cancelled.
     pub(crate) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)
@@ -71,8 +73,9 @@ impl Runner<'_> {
         total: usize,
         left_ms: Option<f64>,
     ) -> ControlFlow<()> {
-        #[cfg(test)]
-        crate::testing::fail_point(&self.request.prompt, self.models, stage);
+        if let Some(observer) = self.observer {
+            observer.progress(self.request, self.models, stage);
+        }
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }

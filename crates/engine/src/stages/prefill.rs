@@ -5,7 +5,8 @@ use std::time::Instant;
 use crate::{
     cache::{Clip, ContextKey, DrafterContext, DrafterKey, Prefill, PrefixCache, kept_prefix},
     events::{Stop, internal, since},
-    stages::{KV_HEADROOM, Runner},
+    planner::RunPlan,
+    stages::Runner,
     timing::Part,
 };
 use specreel_model::{
@@ -34,6 +35,7 @@ impl Runner<'_> {
     /// or at least the video's.
     pub(crate) fn ensure_context(
         &self,
+        plan: &RunPlan,
         cache: &mut PrefixCache,
         key: &ContextKey,
         stats: &mut Stats,
@@ -41,9 +43,9 @@ impl Runner<'_> {
         if let Some(context) = cache.contexts.touch(key) {
             self.check_length(context.prompt.ids.len(), context.visual.len())?;
             // It may have been made for a shorter caption.
-            let growth = context.target.growth(self.request.max_new_tokens + KV_HEADROOM);
+            let growth = context.target.growth(plan.room());
             let kept = context.target.len();
-            self.make_room_in(cache, key, growth as u64)?;
+            self.make_room_in(plan, cache, key, growth as u64)?;
             return Ok(kept);
         }
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
@@ -60,17 +62,19 @@ impl Runner<'_> {
         }
         let started = Instant::now();
         // A variation compares states inside of the pass over the video, which a kept prefix does not have.
-        let varies = context::ContextNeeds::of(&self.request.method.context).variation.is_some();
-        let prunes = self.request.method.prunes();
-        if let Some(kept) = (!varies && !prunes).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten() {
-            let (common, context) = (kept.1, self.extend(kept, prompt, started)?);
+        let varies = context::ContextNeeds::of(&plan.method.context).variation.is_some();
+        let pruner = plan.pruner.as_deref();
+        if let Some(kept) =
+            (!varies && pruner.is_none()).then(|| kept_prefix(contexts, &key.0, &prompt)).flatten()
+        {
+            let (common, context) = (kept.1, self.extend(plan, kept, prompt, started)?);
             stats.timings.prefill_target_ms = since(started);
             contexts.insert(key.clone(), context);
             return Ok(common);
         }
-        let context = match prunes {
-            true => self.prefill_pruned(clip, prompt, started, stats)?,
-            false => self.prefill(clip, prompt, started, stats)?,
+        let context = match pruner {
+            Some(pruner) => self.prefill_pruned(pruner, plan.room(), clip, prompt, started, stats)?,
+            None => self.prefill(plan, clip, prompt, started, stats)?,
         };
         contexts.insert(key.clone(), context);
         Ok(0)
@@ -78,12 +82,13 @@ impl Runner<'_> {
 
     fn prefill(
         &self,
+        plan: &RunPlan,
         clip: &mut Clip,
         prompt: Prompt,
         started: Instant,
         stats: &mut Stats,
     ) -> Result<Prefill, Stop> {
-        let (target, method) = (&self.models.target, &self.request.method);
+        let (target, method) = (&self.models.target, &plan.method);
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let width = target.decoder().config().hidden;
         let mut visual_states: Vec<f32> = Vec::with_capacity(clip.facts.grid.len() * width);
@@ -96,10 +101,12 @@ impl Runner<'_> {
                 }
             }
         };
-        let head = self.draft_head().filter(|head| head.reads_all_rows());
+        let head = self.models.head_of(&method.drafter).filter(|head| head.reads_all_rows());
         let mut reader = head.map(|head| StateReader::new(head));
         let read = match context::ContextNeeds::of(&method.context).variation {
-            Some(at) if method.drafter.reads() => self.in_two_parts(at, clip, &prompt, &mut states, stats)?,
+            Some(at) if method.drafter.reads() => {
+                self.in_two_parts(plan, at, clip, &prompt, &mut states, stats)?
+            }
             _ => {
                 let config = target.decoder().config();
                 let mut watch = self.watch(
@@ -108,9 +115,8 @@ impl Runner<'_> {
                     target,
                     mac_count::prompt(config, 0, rows.len()),
                 );
-                let (visual, room) =
-                    (clip.target.as_ref().map(|t| &t.0), self.request.max_new_tokens + KV_HEADROOM);
-                let sequence = PrefillInput::new(target, &prompt, visual, &rows, room).prefill(
+                let visual = clip.target.as_ref().map(|t| &t.0);
+                let sequence = PrefillInput::new(target, &prompt, visual, &rows, plan.room()).prefill(
                     reader.as_mut(),
                     &mut states,
                     &mut |done, total| watch.tick(done, total, mac_count::prompt(config, 0, done)),
@@ -138,20 +144,20 @@ impl Runner<'_> {
     /// share meanwhile and drafts its first window (ParallelVLM's first stage).
     fn in_two_parts(
         &self,
+        plan: &RunPlan,
         at: AtLayer,
         clip: &mut Clip,
         prompt: &Prompt,
         states: &mut dyn FnMut(usize, &[f32]),
         stats: &mut Stats,
     ) -> Result<TargetRead, Stop> {
-        let (target, method) = (&self.models.target, &self.request.method);
+        let (target, method) = (&self.models.target, &plan.method);
         let rows: Vec<usize> = (0..prompt.ids.len() - 1).collect();
         let preparation = self.preparation(prompt, clip);
         let embeddings = target.embed(prompt, preparation.visual, &rows)?;
         let positions = prompt.positions.select(&rows);
         let layers = at.of(target.decoder().config().layers);
-        let mut sequence =
-            Sequence::new(target.decoder().clone(), rows.len() + self.request.max_new_tokens + KV_HEADROOM);
+        let mut sequence = Sequence::new(target.decoder().clone(), rows.len() + plan.room());
         let config = target.decoder().config();
         let all = |done: usize| mac_count::prompt(config, 0, done);
         let share = layers as f64 / config.layers.max(1) as f64;
@@ -183,9 +189,8 @@ impl Runner<'_> {
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {
             let share = scope.spawn(|| -> Result<_, Stop> {
-                let mut share = self.read_share(clip, prompt, &selection, false)?;
-                let config =
-                    self.config(method, self.request.max_new_tokens, &|_| false, grammar.as_ref(), None);
+                let mut share = self.read_share(plan.reader(), clip, prompt, &selection, false)?;
+                let config = self.config(method, plan.max_new_tokens, &|_| false, grammar.as_ref(), None);
                 let draft =
                     PrefetchedDraft::draft(&config, &mut share.sequence, root).map_err(ModelError::from)?;
                 Ok((share, draft))

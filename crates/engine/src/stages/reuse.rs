@@ -6,7 +6,8 @@ use std::time::Instant;
 use crate::{
     cache::Prefill,
     events::{Stop, since},
-    stages::{KV_HEADROOM, Runner},
+    planner::RunPlan,
+    stages::Runner,
 };
 use specreel_model::{
     decoder::{Taps, with_slice},
@@ -21,12 +22,13 @@ impl Runner<'_> {
     /// The context of a prompt that shares a prefix with a kept one: only the rest is read.
     pub(crate) fn extend(
         &self,
+        plan: &RunPlan,
         (kept, common): (&Prefill, usize),
         prompt: Prompt,
         started: Instant,
     ) -> Result<Prefill, Stop> {
         let last = prompt.ids.len() - 1;
-        let capacity = last + self.request.max_new_tokens + KV_HEADROOM;
+        let capacity = last + plan.room();
         let mut target = kept.target.fork(common, capacity).map_err(ModelError::from)?;
         let mut states = kept.states.first(common);
         for ids in prompt.ids[common..last].chunks(READ_AT_ONCE) {

@@ -7,8 +7,8 @@ use crate::{
     command::RunRequest,
     events::Stop,
     models::{memory_check::Work, sampling::clip_facts},
+    planner::{Forecast, Layout, RunPlan},
     stages::Runner,
-    timing::{Forecast, Layout},
 };
 use specreel_model::{
     family::{ClipFacts, Prompt},
@@ -26,6 +26,13 @@ impl Runner<'_> {
         let (request, method) = (self.request, &self.request.method);
         method.validate()?;
         method.check_parts(&self.models.parts(), self.models.target.name())?;
+        if request.pruner.is_some() && self.models.parts().linear_attention {
+            let error = format!(
+                "method `{}` drops visual tokens within the target, whose linear attention layers need all of them",
+                method.name
+            );
+            return Err(input(error, "use a method that drops them for the drafter only, such as specvlm"));
+        }
         self.check_block()?;
         sampling::check(request.sampling).map_err(|e| Failure::from(specreel_video::Error::from(e)))?;
         if request.prompt.trim().is_empty() {
@@ -54,7 +61,10 @@ impl Runner<'_> {
         else {
             return Ok(());
         };
-        let block = self.draft_head().and_then(|head| Some((head.name(), head.block()?)));
+        let block = self
+            .models
+            .head_of(&self.request.method.drafter)
+            .and_then(|head| Some((head.name(), head.block()?)));
         match block.filter(|(_, block)| *length > block.most_drafts()) {
             None => Ok(()),
             Some((name, block)) => Err(input(
@@ -95,19 +105,10 @@ impl Runner<'_> {
     }
 
     /// How many tokens the caption may have after a prompt of so many.
-    fn new_tokens(&self, tokens: usize) -> usize {
+    pub(crate) fn new_tokens(&self, tokens: usize) -> usize {
         let RunRequest { max_new_tokens, cut_to_window, .. } = *self.request;
         let left = self.models.target.decoder().config().max_positions.saturating_sub(tokens);
         if cut_to_window { max_new_tokens.min(left.max(1)) } else { max_new_tokens }
-    }
-
-    /// The request with the limit that the context window leaves after this clip's prompt, if it is to be cut to that.
-    pub(crate) fn cut_request(&self, clip: &ClipFacts) -> Result<Option<RunRequest>, Stop> {
-        if !self.request.cut_to_window {
-            return Ok(None);
-        }
-        let max_new_tokens = self.new_tokens(self.lay_out(clip)?.ids.len());
-        Ok(Some(RunRequest { max_new_tokens, ..self.request.clone() }))
     }
 
     /// The prompt for a clip. Fails if it is longer than the target's context window.
@@ -143,8 +144,7 @@ impl Runner<'_> {
         layout: &Layout,
     ) -> Result<(), Stop> {
         let Some(rates) = self.rates else { return Ok(()) };
-        let request = RunRequest { max_new_tokens: layout.work.new_tokens, ..self.request.clone() };
-        let forecast = Forecast { request: &request, models: self.models, cache, key, layout };
+        let forecast = Forecast { request: self.request, models: self.models, cache, key, layout };
         let estimate = forecast.estimate(&mut rates.lock().unwrap_or_else(PoisonError::into_inner));
         self.sender.send(EventKind::Estimate(estimate));
         if self.request.estimate_only { Err(Stop::Cancelled) } else { Ok(()) }
@@ -168,13 +168,13 @@ impl Runner<'_> {
     /// Evict other contexts until this run's may grow by so many bytes, and refuse it if that does not suffice.
     pub(crate) fn make_room_in(
         &self,
+        plan: &RunPlan,
         cache: &mut PrefixCache,
         key: &ContextKey,
         bytes: u64,
     ) -> Result<(), Stop> {
         let footprint = self.models.footprint.as_ref().filter(|_| !self.ignore_memory);
-        let check =
-            |bytes| footprint.map_or(Ok(()), |known| known.check_growth(bytes, self.request.max_new_tokens));
+        let check = |bytes| footprint.map_or(Ok(()), |known| known.check_growth(bytes, plan.max_new_tokens));
         if bytes == 0 {
             return Ok(());
         }

@@ -27,7 +27,7 @@ use specreel_tensor::Result;
 
 pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, SequenceCache, Workspace};
 pub use rope::Positions;
-pub use sequence::{Sequence, Staged, of_last_layer};
+pub use sequence::{Sequence, Staged};
 
 use super::config::TextConfig;
 pub use specreel_tensor::{

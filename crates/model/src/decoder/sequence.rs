@@ -10,7 +10,7 @@ use std::{ops::ControlFlow, sync::Arc};
 use specreel_tensor::Result;
 
 use history::History;
-pub use staged::{Staged, of_last_layer};
+pub use staged::Staged;
 
 use super::{Cache, Decoder, Input, Logits, Mask, Pass, Positions, States, Taps, Workspace, with_slice};
 

@@ -5,9 +5,11 @@
 //! next one stays.
 
 use super::{
-    DraftCost, Drafts, Place, RANKS,
+    Contender, DraftCost, Drafts, Place, RANKS, USUAL_TOKENS, further_row,
     length::{AutoLength, TargetTimes},
+    tokens_left,
 };
+use specreel_model::decoder::Decoder;
 
 /// Share of the expected time that another drafter has to save.
 const MARGIN: f64 = 0.1;
@@ -27,6 +29,9 @@ pub(crate) struct AutoDraft {
     /// Steps since the last change, and those before the next.
     since: usize,
     patience: usize,
+    /// How long the text is expected to get, and may get.
+    usual_tokens: usize,
+    most_tokens: usize,
 }
 
 /// Why another drafter takes over.
@@ -41,11 +46,37 @@ pub(crate) struct Turn {
 }
 
 impl AutoDraft {
+    /// Begin a text of at most `most_tokens` with the drafter of a method, of which something is expected if it was `chosen`, and with
+    /// those that may take over from it. For `row_ms` see [`AutoDraft::new`], for `at_once` [`AutoDraft::with`].
+    pub fn begin<'c>(
+        target: &Decoder,
+        row_ms: Option<f64>,
+        most_tokens: usize,
+        chosen: Option<&Contender>,
+        at_once: Option<usize>,
+        reserves: impl Iterator<Item = &'c Contender>,
+    ) -> Self {
+        let further = chosen.map_or_else(|| further_row(target), |chosen| chosen.further);
+        let usual_tokens = chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
+        let cost = chosen.map(|chosen| chosen.cost.after_front());
+        let first = Self::new(row_ms, further, chosen.is_some()).with(cost, at_once);
+        let all = reserves.fold(first, |auto, reserve| auto.with(Some(reserve.cost), None));
+        Self { usual_tokens, most_tokens, ..all }
+    }
+
     /// Begin without a drafter; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is
     /// taken to cost, relative to it ([`Contender::further`](super::Contender::further)); `trees` says that trees may be drafted.
     pub fn new(row_ms: Option<f64>, further: f64, trees: bool) -> Self {
-        let target = TargetTimes::new(row_ms, further);
-        Self { target, drafters: Vec::new(), active: 0, trees, since: 0, patience: PATIENCE }
+        Self {
+            target: TargetTimes::new(row_ms, further),
+            drafters: Vec::new(),
+            active: 0,
+            trees,
+            since: 0,
+            patience: PATIENCE,
+            usual_tokens: USUAL_TOKENS,
+            most_tokens: usize::MAX,
+        }
     }
 
     /// With another drafter, and what is expected of it; the first one drafts first. `at_once` is its longest chain if it drafts any
@@ -56,8 +87,9 @@ impl AutoDraft {
         self
     }
 
-    /// Let another drafter draft from now on, if that is expected to pay off over `left` more tokens.
-    pub fn turn(&mut self, left: usize) -> Option<Turn> {
+    /// Let another drafter draft from now on, if that is expected to pay off over what follows the `written` tokens.
+    pub fn turn(&mut self, written: usize) -> Option<Turn> {
+        let left = tokens_left(self.usual_tokens, self.most_tokens, written);
         if self.since < self.patience || self.drafters.len() < 2 {
             return None;
         }
@@ -142,13 +174,13 @@ mod tests {
     /// The time of a text of 400 tokens, and its changes: after how many tokens, and who drafts then. A row of the target takes 1 ms.
     fn write(drafters: &[Made], seed: u64) -> (f64, Vec<(usize, usize)>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let auto = AutoDraft::new(Some(1.0), 0.1, true);
+        let auto = AutoDraft { usual_tokens: 400, most_tokens: 400, ..AutoDraft::new(Some(1.0), 0.1, true) };
         let mut auto = drafters.iter().fold(auto, |auto, made| auto.with(Some(made.0), None));
         let (mut tokens, mut ms, mut turns, mut at) = (0, 0.0, Vec::new(), 0);
         let mut unread = vec![0; drafters.len()];
         let mut front: Vec<f64> = drafters.iter().map(|made| made.0.front_ms).collect();
         while tokens < 400 {
-            if let Some(turn) = auto.turn(400 - tokens) {
+            if let Some(turn) = auto.turn(tokens) {
                 assert!(turn.rest_ms[1] < turn.rest_ms[0] && turn.to != at, "{turn:?}");
                 at = turn.to;
                 turns.push((tokens, at));

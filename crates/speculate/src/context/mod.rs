@@ -5,15 +5,17 @@ use rand_chacha::ChaCha8Rng;
 
 mod attention;
 mod draft_head;
+mod embeddings;
 mod prepare;
-mod prune;
+mod pruner;
 mod recut;
 mod signals;
 mod stamps;
 
 pub use draft_head::{HeadInput, HeadPrefill};
+pub use embeddings::{Density, change};
 pub use prepare::{PrefillInput, Preparation, layers_of};
-pub use prune::{Cut, Density, Raters, Rating, cuts};
+pub use pruner::{PartialReading, PrunedPrompt, Pruner};
 pub use signals::{Attention, Signals};
 
 use super::method::{Limit, Part, Stamps, Unit, VisualContext};
@@ -30,8 +32,6 @@ pub struct ContextNeeds {
     pub attention: bool,
     /// The layer after which similarity to the text is taken.
     pub variation: Option<AtLayer>,
-    /// Attention in one layer.
-    pub(crate) rating: Option<Rating>,
     /// Change of the embeddings from frame to frame.
     pub change: bool,
     pub(crate) density: bool,
@@ -65,9 +65,6 @@ impl ContextNeeds {
             VisualContext::Variation { layers, depth, .. } => {
                 let at = AtLayer { layers: *layers, depth: *depth };
                 Self { variation: Some(at), ..Self::default() }
-            }
-            VisualContext::FastV { .. } | VisualContext::SparseVlm { .. } => {
-                Self { rating: Rating::of(context), ..Self::default() }
             }
             VisualContext::DyCoke { .. } => Self { change: true, ..Self::default() },
             VisualContext::FastVid { .. } => Self { density: true, ..Self::default() },
@@ -157,10 +154,6 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
             let kept = largest(&scores, budget(n, keep));
             Selection { kept: Some(kept), scores: Some(scores), ..Selection::default() }
         }
-        VisualContext::FastV { keep, .. } | VisualContext::SparseVlm { keep, .. } => {
-            let rating = Rating::of(context).and_then(|rating| signals.rating(rating));
-            scored(rating.map(<[f32]>::to_vec), n, keep)
-        }
         VisualContext::DyCoke { keep } => scored(signals.change.clone(), n, keep),
         VisualContext::FastVid { keep, unit } => match (&signals.density, unit) {
             (Some(density), Unit::Frames) => plain(density.choose_frames(grid, keep)),
@@ -170,8 +163,6 @@ fn tokens(context: &VisualContext, grid: [usize; 3], signals: &Signals) -> Selec
             }
             (None, _) => scored(None, n, keep),
         },
-        // Its stages are the target's own: no drafter has it.
-        VisualContext::PDrop { .. } => Selection::default(),
         VisualContext::TopKKv { keep, budget: limit, .. } => {
             let Some(seen) = &signals.attention else { return Selection::default() };
             let count = within(budget(n, keep), limit, seen.text);

@@ -5,12 +5,12 @@ use std::{ops::ControlFlow, sync::Arc};
 use specreel_tensor::Result;
 
 use super::{
-    AtLayer, Attention, ContextNeeds, Density, Raters, Rating, Selection, Signals, select, signals::likeness,
+    AtLayer, Attention, ContextNeeds, Density, Selection, Signals, embeddings, select, signals::likeness,
     stamps,
 };
 use crate::method::{Drafter, Placing, VisualContext};
 use specreel_model::{
-    decoder::{AttentionProbe, Decoder, Pass, Positions, Sequence, States, Taps, of_last_layer, with_slice},
+    decoder::{AttentionProbe, Decoder, Pass, Positions, Sequence, States, Taps, with_slice},
     draft_head::StateReader,
     family::{ModelError, Prompt, VideoLlm},
 };
@@ -48,9 +48,6 @@ impl Preparation<'_> {
             let Some(scores) = self.variation(at, progress)? else { return Ok(false) };
             signals.variations.push((at, scores));
         }
-        if let Some(rating) = needs.rating.filter(|rating| signals.rating(*rating).is_none()) {
-            signals.ratings.push((rating, self.rating(rating, sequence)?));
-        }
         self.embedded(needs, signals)?;
         Ok(true)
     }
@@ -86,48 +83,28 @@ impl Preparation<'_> {
     }
 
     /// Signals of the visual embeddings, which need no pass: those that are missing.
-    pub fn embedded(&self, needs: ContextNeeds, signals: &mut Signals) -> Result<()> {
+    fn embedded(&self, needs: ContextNeeds, signals: &mut Signals) -> Result<()> {
         let change = needs.change && signals.change.is_none();
         let density = needs.density && signals.density.is_none();
-        let Some(visual) = self.visual.filter(|_| change || density) else { return Ok(()) };
-        let width = self.target.decoder().config().hidden;
-        // Rows may carry embeddings that later layers add.
-        let embeddings = visual.columns(0..width)?.to_vec()?;
+        if self.visual.is_none() || !(change || density) {
+            return Ok(());
+        }
+        let (values, width) = self.embeddings()?;
         if change {
-            signals.change = Some(super::prune::change(&embeddings, width, self.grid));
+            signals.change = Some(embeddings::change(&values, width, self.grid));
         }
         if density {
-            signals.density = Some(Density::of(&embeddings, width, self.grid));
+            signals.density = Some(Density::of(&values, width, self.grid));
         }
         Ok(())
     }
 
-    /// The attention of text rows in one layer: they are fed once more, one by one.
-    fn rating(&self, rating: Rating, sequence: &mut Sequence) -> Result<Vec<f32>> {
-        let (ids, spans) = (&self.prompt.ids, &self.prompt.visual);
-        let last = ids.len() - 1;
-        let first = match rating.raters {
-            Raters::Last => last,
-            Raters::Text => self.prompt.video_end().min(last),
-        };
-        let config = sequence.decoder().config().clone();
-        // Among the layers with full attention, the last one up to the rating's layer.
-        let layer =
-            (0..rating.layer_of(config.layers)).filter(|layer| !config.is_linear(*layer)).count().max(1);
-        let taps =
-            Taps { probe: Some(AttentionProbe { spans: spans.clone(), by_head: true }), ..Taps::default() };
-        sequence.truncate(first);
-        let mut rows = Vec::with_capacity(ids.len() - first);
-        for id in ids[first..].chunks(1) {
-            if let Some(stats) = sequence.feed(id, &taps)?.attention {
-                let below = layer * config.kv_heads * spans.len();
-                let upto = stats.by_head.get(..below).unwrap_or(&stats.by_head);
-                rows.push(of_last_layer(upto, config.kv_heads, config.heads, spans.len()));
-            }
-        }
-        sequence.truncate(last);
-        sequence.mark();
-        Ok(rating.raters.rate(&rows))
+    /// The embeddings of all visual tokens, rows of the second number; empty before the clip is encoded.
+    pub(super) fn embeddings(&self) -> Result<(Vec<f32>, usize)> {
+        let width = self.target.decoder().config().hidden;
+        // Rows may carry embeddings that later layers add.
+        let values = self.visual.map(|visual| visual.columns(0..width)?.to_vec()).transpose()?;
+        Ok((values.unwrap_or_default(), width))
     }
 
     /// ParallelVLM: similarity to the text after the video, after some of the layers, minus the embeddings' similarity.

@@ -1,6 +1,6 @@
 //! The signals of a prefill by which visual tokens are chosen.
 
-use super::{AtLayer, Density, Rating};
+use super::{AtLayer, Density};
 
 /// The attention of the text after the video to the visual tokens, in the target's layers.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,8 +33,6 @@ pub struct Signals {
     pub attention: Option<Attention>,
     /// By layer: the growth of each visual token's similarity to the text.
     pub variations: Vec<(AtLayer, Vec<f32>)>,
-    /// By layer and raters: attention to each visual token.
-    pub ratings: Vec<(Rating, Vec<f32>)>,
     /// Each visual token's change since an earlier frame.
     pub change: Option<Vec<f32>>,
     pub density: Option<Density>,
@@ -43,16 +41,10 @@ pub struct Signals {
 impl Signals {
     pub fn bytes(&self) -> usize {
         let variations = self.variations.iter().map(|(_, scores)| size_of_val(&scores[..]));
-        let ratings = self.ratings.iter().map(|(_, scores)| size_of_val(&scores[..]));
         let of_embeddings = [self.change.as_deref(), self.density.as_ref().map(|d| &d.peaks[..])];
         variations.sum::<usize>()
-            + ratings.sum::<usize>()
             + of_embeddings.into_iter().flatten().map(size_of_val).sum::<usize>()
             + self.attention.as_ref().map_or(0, |a| size_of_val(&a.by_head[..]))
-    }
-
-    pub(crate) fn rating(&self, rating: Rating) -> Option<&[f32]> {
-        self.ratings.iter().find(|(other, _)| *other == rating).map(|(_, scores)| scores.as_slice())
     }
 
     /// The variation up to this layer.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    defaults::{all, half, is_one_token, is_zero, one, one_token, three_tenths, twenty, two},
+    defaults::{all, half, is_one_token, is_zero, one, one_token, three_tenths, twenty},
     percent,
     table::{Axis, Field, Key, Kind, choices, optional, required},
     values::{
@@ -219,27 +219,6 @@ choices! {
             };
             format!("sees {sees} in each head{rows}{}", stamps.words())
         },
-        /// After layer `layer`, those with the most attention from the prompt's last token (FastV).
-        "fastv" FastV {
-            /// Share of the visual tokens that is kept.
-            keep: f64 = KEEP,
-            /// Layers that read all visual tokens (K); in models of fewer layers, all but the last.
-            #[serde(default = "two")]
-            layer: usize = optional("2").at_least(1.0, 32.0).minor(),
-        } => format!("sees {} by the last token's attention in layer {layer}", percent(*keep)),
-        /// After each quarter of the layers, those with the most attention from the prompt's last token (PyramidDrop).
-        "pdrop" PDrop {
-            /// Share of the remaining visual tokens that is kept each time, three times in all.
-            keep: f64 = required("0.5").share(),
-        } => format!("sees {} of the rest after each quarter of the layers", percent(*keep)),
-        /// After layer `layer`, those with the most attention from the text rows that attend to the video most (SparseVLM).
-        "sparsevlm" SparseVlm {
-            /// Share of the visual tokens that is kept.
-            keep: f64 = KEEP,
-            /// Layers that read all visual tokens; in models of fewer layers, all but the last.
-            #[serde(default = "two")]
-            layer: usize = optional("2").at_least(1.0, 32.0).minor(),
-        } => format!("sees {} by the attention of text raters in layer {layer}", percent(*keep)),
         /// Those that differ most from the same cell of an earlier frame, by their embeddings (DyCoke's temporal merging).
         "dycoke" DyCoke {
             /// Share of the visual tokens that is kept.

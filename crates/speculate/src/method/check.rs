@@ -21,13 +21,9 @@ impl Method {
     /// True if the output is certain to equal autoregressive decoding's: token for token when greedy, in distribution
     /// when sampling.
     ///
-    /// A target that reads a part of the visual tokens may write another text. Exact and sampled
-    /// acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen. Rules that must all pass are lossless if one of them is.
+    /// Exact and sampled acceptance are lossless. A loosening rule is lossless only where its numbers leave it nothing to loosen.
+    /// Rules that must all pass are lossless if one of them is.
     pub fn lossless(&self) -> bool {
-        if self.prunes() {
-            // What the target does not read it may have needed.
-            return false;
-        }
         !self.drafts() || self.acceptance.is_strict(self.shape.longest())
     }
 
@@ -94,10 +90,6 @@ impl Method {
         let lookup = matches!(self.drafter, Drafter::Lookup { .. });
         let parallel = matches!(self.schedule, Schedule::Parallel { .. });
         let reduced = self.context.is_reduced();
-        let needs_prefill = matches!(
-            self.context,
-            VisualContext::Attention { .. } | VisualContext::Variation { .. } | VisualContext::TopKKv { .. }
-        );
         let chain = matches!(self.shape, Shape::Chain { .. });
         let loosens = !matches!(self.acceptance, Acceptance::Exact {} | Acceptance::Sampled {});
         let compares =
@@ -116,16 +108,10 @@ impl Method {
                 "pick acceptance = exact, or drafter = model or self",
             ),
             (
-                none && needs_prefill,
+                none && reduced,
                 [drafter, context],
-                "without a drafter the target itself reads less, and these scores need a target that has read everything",
-                "pick context = fastv, pdrop, sparsevlm or dycoke, or drafter = model or self",
-            ),
-            (
-                matches!(self.context, VisualContext::PDrop { .. }) && !none,
-                [drafter, context],
-                "its stages are layers of the target, which reads less after each",
-                "pick drafter = none, or context = fastv",
+                "without a drafter nothing sees less: the target reads all visual tokens",
+                "pick context = none, or drafter = model or self",
             ),
             (
                 matches!(self.context, VisualContext::TopKKv { .. }) && self.drafter != Drafter::SELF,

@@ -22,10 +22,6 @@ pub(super) fn twenty() -> usize {
     20
 }
 
-pub(super) fn two() -> usize {
-    2
-}
-
 pub(super) fn half() -> f64 {
     0.5
 }

@@ -70,6 +70,9 @@ pub enum Problem {
         why: &'static str,
         instead: &'static str,
     },
+    /// The file prunes the target, which is no choice of a method.
+    #[error("`pruner` drops visual tokens within the target, which only the laboratory does")]
+    Pruner,
     /// A key without axis that the method does not have.
     #[error("the method has no key `{key}`")]
     NoAxis {
@@ -107,6 +110,7 @@ impl Problem {
             Problem::Type { wanted, .. } => format!("write {wanted}"),
             Problem::Range { hint, .. } => hint.as_ref().into(),
             Problem::Clash { instead, .. } => (*instead).into(),
+            Problem::Pruner => "measure the file with `specreel-lab bench --methods FILE`".into(),
             Problem::NoAxis { key, owners, allowed } if owners.is_empty() => {
                 suggest(key, allowed, "expected one of")
             }

@@ -31,12 +31,6 @@ impl Method {
             }
             _ => {}
         }
-        if self.prunes() && parts.linear_attention {
-            let error = format!(
-                "method `{name}` drops visual tokens within the target, whose linear attention layers need all of them"
-            );
-            refuse(error, "use a method that drops them for the drafter only, such as specvlm")?;
-        }
         let gathers = matches!(self.context, VisualContext::TopKKv { .. });
         let overlaps = matches!(self.schedule, Schedule::Parallel { .. });
         if gathers && overlaps && parts.linear_attention {

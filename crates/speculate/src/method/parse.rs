@@ -9,6 +9,9 @@ use super::{AXES, Axis, Key, Method, MethodError, Origin, Problem, Value, short}
 /// Keys of a method file in addition to the five axes.
 const HEADER: [&str; 3] = ["name", "about", "paper"];
 
+/// The key of a laboratory's file that says how the target is pruned.
+const PRUNER: &str = "pruner";
+
 impl Method {
     /// Read a method from a TOML file and check it. Fails if the file cannot be read, or the method is invalid
     /// ([`MethodError::class`] is input for both).
@@ -122,6 +125,9 @@ fn shorten(choice: &mut Table) {
 /// Check names and types against the table, build the value with serde, then check ranges and clashes.
 fn from_table(table: Table) -> Result<Method, Problem> {
     let allowed = || HEADER.iter().copied().chain(AXES.iter().map(|a| a.name)).map(String::from).collect();
+    if table.contains_key(PRUNER) {
+        return Err(Problem::Pruner);
+    }
     if let Some(key) = table.keys().find(|k| !HEADER.contains(&k.as_str()) && Axis::find(k).is_none()) {
         return Err(Problem::UnknownKey { key: key.clone(), allowed: allowed() });
     }

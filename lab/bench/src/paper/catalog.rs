@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::measures::Measure;
 use crate::methods;
+use specreel_pruners::LabMethod;
 use specreel_record::{Failure, FailureClass};
 use specreel_speculate::{Method, MethodError, Schedule, suggest};
 
@@ -72,7 +73,7 @@ pub struct Row {
     /// The preset; `None` where nothing stands for the row, and `missing` says why.
     #[serde(default)]
     pub(crate) method: Option<String>,
-    /// Changes of the preset, as `--set` takes them.
+    /// Changes of the preset and its pruner, as `--set` takes them.
     #[serde(default)]
     pub(crate) set: Vec<String>,
     #[serde(default)]
@@ -135,18 +136,19 @@ impl Table {
 
 impl Row {
     /// The method; `None` where nothing stands for the row. Fails if the data name an unknown method or value.
-    pub(crate) fn method(&self) -> Result<Option<Method>, MethodError> {
+    pub(crate) fn method(&self) -> Result<Option<LabMethod>, MethodError> {
         self.method_with(&[])
     }
 
     /// The method with the paper's own sizes. None and failures as for [`Row::method`].
-    pub(crate) fn method_at_paper(&self) -> Result<Option<Method>, MethodError> {
+    pub(crate) fn method_at_paper(&self) -> Result<Option<LabMethod>, MethodError> {
         self.method_with(&self.at_paper)
     }
 
-    fn method_with(&self, more: &[String]) -> Result<Option<Method>, MethodError> {
+    fn method_with(&self, more: &[String]) -> Result<Option<LabMethod>, MethodError> {
         let Some(name) = &self.method else { return Ok(None) };
-        methods::preset(name)?.with_sets(self.set.iter().chain(more).map(String::as_str)).map(Some)
+        let preset = LabMethod::find(name)?.map_or_else(|| methods::preset(name).map(LabMethod::from), Ok)?;
+        preset.with_sets(self.set.iter().chain(more).map(String::as_str)).map(Some)
     }
 
     /// Accepted drafts in the row's steps, and how many those are; `None` if the run ended before.
@@ -162,7 +164,7 @@ impl Row {
     /// True if its method drafts and verifies at the same time.
     pub(crate) fn overlaps(&self) -> bool {
         let method = self.method().ok().flatten();
-        method.is_some_and(|method| !matches!(method.schedule, Schedule::Sequential {}))
+        method.is_some_and(|lab| !matches!(lab.method.schedule, Schedule::Sequential {}))
     }
 
     /// The paper's value by which the row is compared: its figure, or its place.

@@ -6,7 +6,8 @@ use super::{
     clip_run::ClipRun,
     results::Results,
 };
-use specreel_speculate::Method;
+use specreel_pruners::{LabMethod, TargetPruner};
+use specreel_speculate::VisualContext;
 
 /// Fewer clips say nothing: contexts may agree on some.
 const LEAST: usize = 6;
@@ -19,7 +20,7 @@ pub fn problems(table: &Table, results: &Results) -> Vec<String> {
         table.rows.iter().filter_map(|row| Selected::of(table, row, results)).collect();
     let mut problems = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        for other in rows[..at].iter().filter(|other| other.method.context != row.method.context) {
+        for other in rows[..at].iter().filter(|other| other.reads() != row.reads()) {
             let (a, b) = (&other.row.label, &row.row.label);
             let deviates = [row, other].iter().any(|row| !row.row.deviates.is_empty());
             if row.kept == other.kept && row.mean() > 0.0 {
@@ -36,25 +37,33 @@ pub fn problems(table: &Table, results: &Results) -> Vec<String> {
 /// A row whose runs chose visual tokens.
 struct Selected<'a> {
     row: &'a Row,
-    method: Method,
+    lab: LabMethod,
     /// By clip.
     kept: Vec<&'a [u32]>,
 }
 
 impl<'a> Selected<'a> {
     fn of(table: &Table, row: &'a Row, results: &'a Results) -> Option<Selected<'a>> {
-        let method = row.method().ok().flatten()?;
-        let key = table.condition(row).key(&method.name, &row.set);
+        let lab = row.method().ok().flatten()?;
+        let key = table.condition(row).key(&lab.method.name, &row.set);
         let mut runs: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
         runs.sort_by_key(|run| run.clip);
         let kept: Option<Vec<&[u32]>> = runs.iter().map(|run| run.kept.as_deref()).collect();
         let kept = kept.filter(|kept| kept.len() >= LEAST)?;
-        Some(Selected { row, method, kept })
+        Some(Selected { row, lab, kept })
+    }
+
+    /// What chooses the visual tokens, for the drafter or for the target.
+    fn reads(&self) -> (&VisualContext, Option<&TargetPruner>) {
+        (&self.lab.method.context, self.lab.pruner.as_ref())
     }
 
     /// How many of the visual tokens the method is asked to keep, as a share or a number.
     fn asked(&self) -> Vec<f64> {
-        let numbers = self.method.numbers().into_iter();
+        if let Some(pruner) = &self.lab.pruner {
+            return vec![pruner.keep()];
+        }
+        let numbers = self.lab.method.numbers().into_iter();
         let own =
             numbers.filter(|(axis, key, _)| axis.name == "context" && ["keep", "budget"].contains(&key.name));
         own.map(|(_, _, number)| number).collect()
@@ -80,7 +89,7 @@ mod tests {
         let keys = table
             .rows
             .iter()
-            .map(|row| table.condition(row).key(&row.method().unwrap().unwrap().name, &row.set));
+            .map(|row| table.condition(row).key(&row.method().unwrap().unwrap().method.name, &row.set));
         let run = |clip, run: &String| ClipRun {
             clip,
             run: run.clone(),

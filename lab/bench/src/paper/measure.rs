@@ -42,8 +42,8 @@ impl Work {
             for row in &table.rows {
                 let condition = table.condition(row);
                 let key = |name: &str| condition.key(name, &row.set);
-                let method = match row.method() {
-                    Ok(Some(method)) => method,
+                let lab = match row.method() {
+                    Ok(Some(lab)) => lab,
                     Ok(None) => continue,
                     Err(MethodError::Unknown { name, .. }) => {
                         work.skipped.insert(key(&name), format!("there is no method `{name}`"));
@@ -51,15 +51,15 @@ impl Work {
                     }
                     Err(error) => return Err(error.into()),
                 };
-                let name = row.method.as_deref().unwrap_or(&method.name);
-                if let Err(failure) = has_drafter(&method, models) {
+                let name = row.method.as_deref().unwrap_or(&lab.method.name);
+                if let Err(failure) = has_drafter(&lab.method, models) {
                     work.skipped.insert(key(name), failure.error);
                     continue;
                 }
                 let group = work.group(condition)?;
                 let label = condition.key(name, &row.set);
                 if !group.systems.iter().any(|system| system.label == label) {
-                    group.systems.push(System { label, method });
+                    group.systems.push(System { label, lab });
                 }
             }
         }
@@ -71,8 +71,8 @@ impl Work {
         let at = match self.groups.iter().position(|group| group.condition == condition) {
             Some(at) => at,
             None => {
-                let method = Method::preset(BASELINE)?;
-                let systems = vec![System { label: condition.key(BASELINE, &[]), method }];
+                let lab = Method::preset(BASELINE)?.into();
+                let systems = vec![System { label: condition.key(BASELINE, &[]), lab }];
                 self.groups.push(Group { condition, systems });
                 self.groups.len() - 1
             }
@@ -118,7 +118,7 @@ pub async fn measure<R: Reporter>(
             for system in &group.systems {
                 reporter.stage(Stage::Generate, done, all);
                 let limit = runs.limit();
-                let Some(written) = runs.run(&clip.path, &system.method, limit).await? else {
+                let Some(written) = runs.run(&clip.path, &system.lab, limit).await? else {
                     return Ok(false);
                 };
                 let (accepted, selected) = (written.accepted.clone(), written.kept.clone());

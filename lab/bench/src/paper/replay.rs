@@ -83,11 +83,12 @@ impl Replayed {
 
 /// The row's speedups; none where the paper does not report its acceptance, or the profile lacks the drafter.
 fn replay(profile: &Profile, table: &'static Table, row: &'static Row) -> Result<Vec<ReplayedRow>, Failure> {
-    let Some(method) = row.method_at_paper()? else { return Ok(Vec::new()) };
+    let Some(lab) = row.method_at_paper()? else { return Ok(Vec::new()) };
+    let method = &lab.method;
     let figure = |measure| row.figures.get(&measure).copied();
     let drafts = method.shape.drafts().unwrap_or(0) as f64;
     let reported = if !method.drafts() {
-        method.prunes().then_some(Reported::PerStep(1.0))
+        lab.pruner.as_ref().map(|_| Reported::PerStep(1.0))
     } else if row.overlaps() {
         figure(Measure::MeanRun).map(Reported::PerReject)
     } else {
@@ -96,7 +97,7 @@ fn replay(profile: &Profile, table: &'static Table, row: &'static Row) -> Result
         per_step.or_else(|| Some(figure(Measure::Tau)? + 1.0)).or_else(of_drafts).map(Reported::PerStep)
     };
     let Some(reported) = reported else { return Ok(Vec::new()) };
-    let Some(times) = modelled::replay(profile, &method, reported, table.tokens) else {
+    let Some(times) = modelled::replay(profile, method, lab.target_share(), reported, table.tokens) else {
         return Ok(Vec::new());
     };
     let (Reported::PerStep(acceptance) | Reported::PerReject(acceptance)) = reported;

@@ -171,20 +171,20 @@ impl ComparedRow {
             figures: BTreeMap::new(),
             why_not: (!row.missing.is_empty()).then(|| row.missing.clone()),
         };
-        let method = match row.method() {
-            Ok(Some(method)) => method,
+        let lab = match row.method() {
+            Ok(Some(lab)) => lab,
             Ok(None) => return compared,
             Err(error) => {
                 compared.why_not = Some(error.to_string());
                 return compared;
             }
         };
-        let key = table.condition(row).key(&method.name, &row.set);
+        let key = table.condition(row).key(&lab.method.name, &row.set);
         let own: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
         let by_clip: Vec<Option<&ClipRun>> =
             clips.iter().map(|clip| own.iter().find(|run| run.clip == *clip).copied()).collect();
         compared.clips = own.len();
-        compared.lossless = Some(method.lossless());
+        compared.lossless = Some(lab.lossless());
         if own.is_empty() {
             let skipped = results.header.skipped.get(&key).cloned();
             compared.why_not = Some(skipped.unwrap_or_else(|| "not measured".into()));

@@ -141,7 +141,7 @@ fn a_run_is_judged_by_the_truth_and_by_the_baseline_on_its_clip() {
 #[test]
 fn further_results_on_the_same_frames_are_charged_for_reading_them() {
     let clip = Clip { seed: 7, path: "7".into(), truth: facts::extract("a red circle") };
-    let plain = System { label: BASELINE.into(), method: Method::preset(BASELINE).unwrap() };
+    let plain = System { label: BASELINE.into(), lab: Method::preset(BASELINE).unwrap().into() };
     let written = |decode_video_ms| {
         let timings = Timings { verify_ms: 40.0, decode_video_ms, ..Timings::default() };
         Written { ids: vec![1], stats: Stats { timings, ..Stats::default() }, ..Written::default() }

@@ -226,7 +226,7 @@ impl Staged {
 }
 
 /// The mean over heads in the last of some layers: `by_head` has `kv_heads × slots` sums of each.
-pub fn of_last_layer(by_head: &[f32], kv_heads: usize, heads: usize, slots: usize) -> Vec<f32> {
+fn of_last_layer(by_head: &[f32], kv_heads: usize, heads: usize, slots: usize) -> Vec<f32> {
     let layer = &by_head[by_head.len().saturating_sub(kv_heads * slots)..];
     let mut mean = vec![0f32; slots];
     for head in layer.chunks_exact(slots.max(1)) {

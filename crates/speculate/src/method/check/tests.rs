@@ -52,21 +52,31 @@ fn lossless_truth_table() {
     }
 }
 
-/// A target that reads a part of the video is lossy, even where the part is all of it.
+/// No method prunes the target: without a drafter nothing has a context.
 #[test]
-fn a_pruned_target_is_lossy() {
+fn a_target_that_decodes_alone_reads_everything() {
     let plain = Method::preset("autoregressive").unwrap();
-    assert!(plain.lossless() && plain.is_autoregressive() && !plain.prunes());
+    assert!(plain.lossless() && plain.is_autoregressive());
     let full = plain.with_set("context.kind=full").unwrap();
     assert!(full.lossless() && full.is_autoregressive());
-    for kind in ["uniform", "fastv", "pdrop", "sparsevlm", "dycoke", "fastvid"] {
-        for keep in ["0", "0.3", "1"] {
-            let sets = [format!("context.kind={kind}"), format!("context.keep={keep}")];
-            let pruned = plain.with_sets(sets.iter().map(String::as_str)).unwrap();
-            assert!(pruned.prunes() && !pruned.lossless() && !pruned.is_autoregressive(), "{kind} {keep}");
-        }
+    for kind in ["uniform", "attention", "dycoke", "fastvid"] {
+        let mass = if kind == "attention" { "context.mass=0.5" } else { "context.keep=1" };
+        let sets = [&format!("context.kind={kind}"), "context.keep=1", mass];
+        let error = plain.with_sets(sets).unwrap_err().to_string();
+        assert!(error.contains(&format!("`drafter = none` and `context = {kind}` clash")), "{error}");
     }
     assert!(of_the_laboratory("sd-dycoke").lossless());
+}
+
+#[test]
+fn a_file_of_the_laboratory_is_refused_with_where_it_runs() {
+    let text = Method::default().to_toml() + "pruner = { kind = \"fastv\", keep = 0.5, layer = 2 }\n";
+    let error = Method::from_toml(&text, std::path::Path::new("fastv.toml")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "method file fastv.toml: `pruner` drops visual tokens within the target, which only the laboratory does"
+    );
+    assert!(error.hint().contains("specreel-lab"), "{}", error.hint());
 }
 
 #[test]
@@ -171,13 +181,8 @@ fn clashes_name_both_choices_and_the_way_out() {
         ),
         (
             "drafter.kind=none acceptance.kind=exact context.kind=attention context.mass=0.5 context.keep=0.1",
-            "`drafter = none` and `context = attention` clash: without a drafter the target itself reads less, and these scores need a target that has read everything",
-            "pick context = fastv, pdrop, sparsevlm or dycoke, or drafter = model or self",
-        ),
-        (
-            "context.kind=pdrop context.keep=0.5",
-            "`drafter = model` and `context = pdrop` clash: its stages are layers of the target, which reads less after each",
-            "pick drafter = none, or context = fastv",
+            "`drafter = none` and `context = attention` clash: without a drafter nothing sees less: the target reads all visual tokens",
+            "pick context = none, or drafter = model or self",
         ),
     ];
     for (sets, sentence, hint) in table {

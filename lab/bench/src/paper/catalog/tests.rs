@@ -100,7 +100,7 @@ fn rows_have_the_papers_own_settings() {
     let of = |paper: &str, number| {
         let tables = find(paper, Some(number)).unwrap();
         let rows = tables.into_iter().flat_map(|(_, table)| &table.rows);
-        let methods = rows.filter_map(|row| Some((row.label.as_str(), row.method().unwrap()?)));
+        let methods = rows.filter_map(|row| Some((row.label.as_str(), row.method().unwrap()?.method)));
         methods.collect::<Vec<_>>()
     };
     // Sparrow, section 4: 30-4-8 on L20, 48-5-10 on A800; SpecVLM drafts with the target itself (appendix C).

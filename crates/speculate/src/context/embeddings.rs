@@ -1,7 +1,6 @@
-//! The scores by which visual tokens are pruned: pure functions over attention weights and embeddings.
+//! Scores of visual tokens by their embeddings: change from frame to frame (DyCoke) and density (FastVID). Pure functions.
 
 use super::{budget, largest};
-use crate::method::VisualContext;
 
 /// Frames of one group, in which cells are compared with earlier frames' (DyCoke); every such frame is an anchor
 /// (FastVID).
@@ -10,90 +9,6 @@ const GROUP: usize = 4;
 const SAME_SEGMENT: f32 = 0.9;
 /// Neighbors that a token's density is taken over (FastVID).
 const NEIGHBORS: usize = 4;
-
-/// The text rows whose attention rates the visual tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Raters {
-    /// The prompt's last token.
-    Last,
-    /// The rows after the video that attend to it at least as much as they do on average.
-    Text,
-}
-
-impl Raters {
-    /// The scores of the visual tokens: the attention of the raters among `rows` (each row's weights on all tokens), summed.
-    pub fn rate(self, rows: &[Vec<f32>]) -> Vec<f32> {
-        let tokens = rows.first().map_or(0, Vec::len);
-        let mass: Vec<f32> = rows.iter().map(|row| row.iter().sum()).collect();
-        let mean = mass.iter().sum::<f32>() / mass.len().max(1) as f32;
-        let mut scores = vec![0f32; tokens];
-        for (index, row) in rows.iter().enumerate() {
-            let rates = match self {
-                Self::Last => index + 1 == rows.len(),
-                // A sum of equal values may be rounded up.
-                Self::Text => mass[index] >= mean * (1.0 - 1e-6),
-            };
-            if rates {
-                scores.iter_mut().zip(row).for_each(|(score, weight)| *score += weight);
-            }
-        }
-        scores
-    }
-}
-
-/// Attention to the visual tokens that a context needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rating {
-    /// Layers below which it is taken, the last of them being the one.
-    pub layer: usize,
-    /// Whose attention.
-    pub raters: Raters,
-}
-
-impl Rating {
-    /// What a context needs, if it needs such a rating.
-    pub fn of(context: &VisualContext) -> Option<Self> {
-        match *context {
-            VisualContext::FastV { layer, .. } => Some(Self { layer, raters: Raters::Last }),
-            VisualContext::SparseVlm { layer, .. } => Some(Self { layer, raters: Raters::Text }),
-            _ => None,
-        }
-    }
-
-    /// The layer in a model of `all` layers: at least one, and in models of several not the last.
-    pub fn layer_of(self, all: usize) -> usize {
-        self.layer.clamp(1, all.saturating_sub(1).max(1))
-    }
-}
-
-/// A place in the target at which visual tokens are dropped.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cut {
-    /// Layers below it.
-    pub layer: usize,
-    /// Share of the tokens read so far that is kept.
-    pub keep: f64,
-    /// Who rates them.
-    pub raters: Raters,
-}
-
-/// Where a target of `layers` layers drops visual tokens, ascending; `None` if it does so before the first layer or not at all.
-pub fn cuts(context: &VisualContext, layers: usize) -> Vec<Cut> {
-    match *context {
-        VisualContext::FastV { keep, .. } | VisualContext::SparseVlm { keep, .. } => Rating::of(context)
-            .filter(|_| layers > 1)
-            .map(|rating| Cut { layer: rating.layer_of(layers), keep, raters: rating.raters })
-            .into_iter()
-            .collect(),
-        VisualContext::PDrop { keep } => {
-            let mut at: Vec<usize> = (1..4).map(|quarter| layers * quarter / 4).collect();
-            at.dedup();
-            at.retain(|&layer| layer > 0 && layer < layers);
-            at.into_iter().map(|layer| Cut { layer, keep, raters: Raters::Last }).collect()
-        }
-        _ => Vec::new(),
-    }
-}
 
 /// How much each visual token differs from the same cell of an earlier frame of its group of four: 1 − cosine of the embeddings
 /// (rows of `width`). The second frame is compared with the first, the fourth with the third, the third with the first; first

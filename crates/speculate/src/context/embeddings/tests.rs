@@ -3,34 +3,6 @@
 use super::*;
 
 #[test]
-fn raters_are_the_last_row_or_those_that_look() {
-    let rows = [vec![0.5, 0.1, 0.0], vec![0.0, 0.1, 0.0], vec![0.1, 0.0, 0.4]];
-    assert_eq!(Raters::Last.rate(&rows), [0.1, 0.0, 0.4]);
-    // Masses .6, .1, .5 with a mean of .4: the second row does not rate.
-    assert_eq!(Raters::Text.rate(&rows), [0.6, 0.1, 0.4]);
-    assert!(
-        Raters::Text.rate(&vec![vec![0.1; 3]; 3]).iter().all(|&score| score > 0.29),
-        "equal rows all rate"
-    );
-    assert!(Raters::Last.rate(&[]).is_empty());
-}
-
-#[test]
-fn cuts_are_inside_of_the_model() {
-    let at = |context: &VisualContext, layers| -> Vec<usize> {
-        cuts(context, layers).iter().map(|cut| cut.layer).collect()
-    };
-    let fastv = VisualContext::FastV { keep: 0.5, layer: 2 };
-    assert_eq!([1, 2, 3, 28].map(|n| at(&fastv, n)), [vec![], vec![1], vec![2], vec![2]]);
-    let pdrop = VisualContext::PDrop { keep: 0.5 };
-    assert_eq!(
-        [1, 2, 4, 6, 32].map(|n| at(&pdrop, n)),
-        [vec![], vec![1], vec![1, 2, 3], vec![1, 3, 4], vec![8, 16, 24]]
-    );
-    assert!(at(&VisualContext::DyCoke { keep: 0.5 }, 28).is_empty());
-}
-
-#[test]
 fn change_compares_with_earlier_frames_of_the_group() {
     // One cell, six frames; the fifth begins a group.
     let frames = [[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 0.0], [1.0, 0.0], [-1.0, 0.0]].concat();

@@ -5,24 +5,21 @@
 
 use std::cmp::min;
 
+use super::knowledge::{decoder_of, further, key, later_choice, text_tokens};
 use crate::{
     models::Models,
-    timing::{
-        pace::{Part, Rate},
-        rates::{self, Rates},
-    },
+    timing::{Part, Rate, Rates, rates},
 };
 use specreel_model::{
-    config::TextConfig,
     draft_head::Recipe,
     family::VideoLlm,
     mac_count::{self, MacCount},
     processor::Grid,
 };
-use specreel_record::{Expected, median};
+use specreel_record::Expected;
 use specreel_speculate::{
-    Acceptance, Drafted, Drafter, Length, Method, Schedule, Shape, VisualContext,
-    auto::{Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, further_row, tokens_left, usual_chance},
+    Drafter, Length, Method, Shape, VisualContext,
+    auto::{Contender, DraftCost, SHARES, chance_at, tokens_left, usual_chance},
 };
 
 /// A run whose method leaves choices open.
@@ -213,97 +210,5 @@ impl Question<'_> {
         let own = rate(Part::Token, target).unwrap_or(token);
         let target_ms = if target_ms > 0.0 { target_ms } else { own.ms(&row) };
         Some(Speeds { target_ms, token, prompt: either(Part::Prompt)?, tower: either(Part::Tower)? })
-    }
-}
-
-/// The sizes of a drafter; `None` if it is no model. A draft head is taken for a layer of the target.
-fn decoder_of(drafter: &Drafter, models: &Models) -> Option<TextConfig> {
-    let target = models.target.decoder().config();
-    match (drafter, &models.drafter) {
-        (Drafter::None {} | Drafter::Lookup { .. }, _) => None,
-        (Drafter::Model {}, Some(drafter)) => Some(drafter.decoder().config().clone()),
-        (Drafter::Head { .. }, _) => Some(TextConfig { layers: 1, ..target.clone() }),
-        _ => Some(target.clone()),
-    }
-}
-
-/// The name of something that is known of a drafter of this target. `None` without drafts.
-fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<String> {
-    let of = |model: &VideoLlm| rates::key(Part::Token, model);
-    let drafter = match (drafter, &models.drafter) {
-        (Drafter::Model {}, Some(drafter)) => of(drafter),
-        (Drafter::Target { dtype }, _) => format!("itself in {dtype:?}"),
-        (Drafter::Head { recipe }, _) => format!("{} head", recipe.name()),
-        (Drafter::Lookup { .. }, _) => "lookup".into(),
-        _ => return None,
-    };
-    Some(format!("{what}, {}, {drafter}", of(&models.target)))
-}
-
-/// How long the target's texts usually are, in tokens, by the latest ones.
-fn text_tokens(rates: &Rates, models: &Models) -> usize {
-    rates.number(&length_key(models)).map_or(USUAL_TOKENS, |tokens| tokens.round() as usize)
-}
-
-/// Learn from a finished text of so many tokens how long texts are.
-pub(crate) fn learn_length(rates: &mut Rates, models: &Models, tokens: u64) {
-    rates.learn_number(&length_key(models), tokens.max(1) as f64);
-}
-
-/// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
-fn further(rates: &Rates, models: &Models) -> f64 {
-    rates.number(&further_key(models)).unwrap_or_else(|| further_row(models.target.decoder()))
-}
-
-/// Learn what a further row of the target's pass takes relative to one alone.
-pub(crate) fn learn_further(rates: &mut Rates, models: &Models, further: f64) {
-    rates.learn_number(&further_key(models), further.max(0.01));
-}
-
-fn further_key(models: &Models) -> String {
-    format!("further row, {}", rates::key(Part::Token, &models.target))
-}
-
-fn length_key(models: &Models) -> String {
-    format!("tokens of a text, {}", rates::key(Part::Token, &models.target))
-}
-
-/// The name of how often a drafter's choice of this rank passes where those before it failed.
-fn later_choice(rank: usize, share: f64) -> String {
-    format!("choice {} passing {share}", rank + 1)
-}
-
-/// Fewest judged drafts that say something of a chance.
-const ENOUGH: usize = 16;
-
-/// Learn how often drafts of this method pass, and what one takes, from what its drafter did after a prompt of so many tokens,
-/// `visual` of them visual.
-pub(crate) fn learn_drafting(
-    rates: &mut Rates,
-    method: &Method,
-    models: &Models,
-    drafted: &Drafted,
-    [prompt, visual]: [usize; 2],
-) {
-    let chain = matches!((&method.shape, &method.schedule), (Shape::Chain { .. }, Schedule::Sequential {}));
-    let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
-    let share = method.context.share().filter(|_| comparable && drafted.judged >= ENOUGH);
-    let Some(share) = share else { return };
-    if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
-        let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
-        rates.learn_number(&key, chance);
-    }
-    let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
-    for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
-        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, models) {
-            let chance = (found as f64 / known as f64).max(0.001);
-            rates.learn_number(&key, chance);
-        }
-    }
-    let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
-    let taken = decoder_of(&method.drafter, models)
-        .and_then(|config| Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token)));
-    if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
-        rates.learn(&key, rate);
     }
 }

@@ -1,29 +1,23 @@
 //! What a run takes, said before its first slow stage: frames and tokens, memory, and time from speeds that are known.
 //!
-//! The work of each stage is counted in multiply-adds ([`work`]); finished stages teach how long those take here ([`Rates`]).
+//! The work of each stage is counted in multiply-adds; finished stages teach how long those take here ([`Rates`]).
 //! Models that have never run are probed if that costs next to nothing compared with the run.
 //!
-//! [`Rates`]: crate::timing::rates::Rates
+//! [`Rates`]: crate::timing::Rates
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
+use super::{choice::Question, knowledge::writing_key};
 use crate::{
     cache::{ContextKey, PrefixCache},
     command::RunRequest,
     models::{Models, memory_check::Work},
-    timing::{
-        choice::Question,
-        pace::{Part, Rate},
-        probe,
-        rates::{self, Rates},
-    },
+    timing::{Part, Rates, probe, rates},
 };
 use specreel_model::{
     family::{Prompt, VideoLlm},
     mac_count::{self, MacCount},
     processor::{Grid, VisualGrid},
 };
-use specreel_record::{Basis, Estimate, Stats};
+use specreel_record::{Basis, Estimate};
 use specreel_speculate::{
     Drafter, Method,
     context::{self, Signals},
@@ -77,7 +71,7 @@ pub(crate) struct Forecast<'a> {
 impl Forecast<'_> {
     /// What the run takes. Models whose speed is not known may be probed for it.
     pub fn estimate(&self, rates: &mut Rates) -> Estimate {
-        let (request, layout) = (self.request, self.layout);
+        let layout = self.layout;
         let config = self.models.target.processor().config();
         let mut estimate = Estimate {
             frames: layout.work.frames,
@@ -85,7 +79,7 @@ impl Forecast<'_> {
             height: layout.patches.h * config.patch,
             visual_tokens: layout.grid.len(),
             prompt_tokens: layout.prompt,
-            max_new_tokens: request.max_new_tokens,
+            max_new_tokens: layout.work.new_tokens,
             notes: layout.notes.clone(),
             ..Estimate::default()
         };
@@ -108,7 +102,7 @@ impl Forecast<'_> {
             prompt: layout.prompt,
             visual: layout.grid.len(),
             patches: layout.patches,
-            max_new_tokens: request.max_new_tokens,
+            max_new_tokens: layout.work.new_tokens,
         };
         question.answer(rates, 0.0).map_or_else(|| request.method.clone(), |answer| answer.method)
     }
@@ -152,13 +146,10 @@ impl Forecast<'_> {
                 work: read(drafter, 0, rows.saturating_sub(1)),
             });
         }
-        let slots = layout.prompt + self.request.max_new_tokens / 2;
+        let new_tokens = layout.work.new_tokens;
+        let slots = layout.prompt + new_tokens / 2;
         let token = mac_count::token(target.decoder().config(), slots);
-        todo.push(Todo {
-            part: Part::Token,
-            model: target,
-            work: token * self.request.max_new_tokens as f64,
-        });
+        todo.push(Todo { part: Part::Token, model: target, work: token * new_tokens as f64 });
         todo
     }
 
@@ -215,36 +206,4 @@ impl Forecast<'_> {
         (estimate.tower_ms, estimate.prompt_ms, estimate.writing_ms) = (tower, prompt, writing);
         estimate.basis = Some(basis);
     }
-}
-
-/// The inputs of the speed of writing with this method, relative to the target alone.
-fn writing_key(method: &Method, models: &Models) -> String {
-    let drafter = models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
-    let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
-    format!("writing {name} {values:016x}, {target}, {drafter}")
-}
-
-/// Learn the speed of writing from a finished run over a prompt of so many tokens.
-pub(crate) fn learn_writing(
-    rates: &mut Rates,
-    method: &Method,
-    models: &Models,
-    stats: &Stats,
-    prompt: usize,
-) {
-    let (target, t1_ms) = (&models.target, stats.timings.t1_ms);
-    let slots = prompt + stats.emitted as usize / 2;
-    let token = mac_count::token(target.decoder().config(), slots);
-    let key = rates::key(Part::Token, target);
-    let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
-    if let Some(rate) = Rate::of(&token, t1_ms, &like) {
-        rates.learn(&key, rate);
-    }
-    let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
-    if share > 0.0 && stats.emitted >= 8 {
-        rates.learn_number(&writing_key(method, models), share);
-    }
-    rates.save();
 }

@@ -1,0 +1,159 @@
+//! What finished runs teach: how often drafts pass and what one takes, how long texts are, and how fast they are written.
+
+use std::{
+    cmp::min,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::PoisonError,
+};
+
+use super::{Planner, RunPlan};
+use crate::{
+    models::Models,
+    timing::{Part, Rate, Rates, rates},
+};
+use specreel_model::{config::TextConfig, family::VideoLlm, mac_count};
+use specreel_record::{Stats, StopReason, median};
+use specreel_speculate::{
+    Acceptance, Drafted, Drafter, Finished, Method, Schedule, Shape,
+    auto::{Contender, USUAL_TOKENS, further_row},
+};
+
+/// Fewest judged drafts that say something of a chance.
+const ENOUGH: usize = 16;
+
+impl Planner<'_> {
+    /// Learn from a run that is over: its generation after a prompt of so many tokens, and why it ended.
+    pub fn learn(
+        &self,
+        plan: &RunPlan,
+        finished: &Finished,
+        stats: &Stats,
+        prompt: usize,
+        reason: StopReason,
+    ) {
+        // A pruned target is another one.
+        let Some(rates) = self.rates.filter(|_| plan.pruner.is_none()) else { return };
+        let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, drafted) in finished.drafters.iter().enumerate() {
+            let method = match plan.contenders.get(at) {
+                Some(Contender { drafter, context, .. }) => {
+                    &Method { drafter: drafter.clone(), context: context.clone(), ..plan.method.clone() }
+                }
+                None => &plan.method,
+            };
+            learn_drafting(&mut rates, method, self.models, drafted, [prompt, stats.visual_tokens]);
+        }
+        if let Some(further) = finished.further {
+            rates.learn_number(&further_key(self.models), further.max(0.01));
+        }
+        if reason == StopReason::Eos {
+            rates.learn_number(&length_key(self.models), stats.emitted.max(1) as f64);
+        }
+        learn_writing(&mut rates, &plan.method, self.models, stats, prompt);
+    }
+}
+
+/// The sizes of a drafter; `None` if it is no model. A draft head is taken for a layer of the target.
+pub(super) fn decoder_of(drafter: &Drafter, models: &Models) -> Option<TextConfig> {
+    let target = models.target.decoder().config();
+    match (drafter, &models.drafter) {
+        (Drafter::None {} | Drafter::Lookup { .. }, _) => None,
+        (Drafter::Model {}, Some(drafter)) => Some(drafter.decoder().config().clone()),
+        (Drafter::Head { .. }, _) => Some(TextConfig { layers: 1, ..target.clone() }),
+        _ => Some(target.clone()),
+    }
+}
+
+/// The name of something that is known of a drafter of this target. `None` without drafts.
+pub(super) fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<String> {
+    let of = |model: &VideoLlm| rates::key(Part::Token, model);
+    let drafter = match (drafter, &models.drafter) {
+        (Drafter::Model {}, Some(drafter)) => of(drafter),
+        (Drafter::Target { dtype }, _) => format!("itself in {dtype:?}"),
+        (Drafter::Head { recipe }, _) => format!("{} head", recipe.name()),
+        (Drafter::Lookup { .. }, _) => "lookup".into(),
+        _ => return None,
+    };
+    Some(format!("{what}, {}, {drafter}", of(&models.target)))
+}
+
+/// How long the target's texts usually are, in tokens, by the latest ones.
+pub(super) fn text_tokens(rates: &Rates, models: &Models) -> usize {
+    rates.number(&length_key(models)).map_or(USUAL_TOKENS, |tokens| tokens.round() as usize)
+}
+
+/// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
+pub(super) fn further(rates: &Rates, models: &Models) -> f64 {
+    rates.number(&further_key(models)).unwrap_or_else(|| further_row(models.target.decoder()))
+}
+
+fn further_key(models: &Models) -> String {
+    format!("further row, {}", rates::key(Part::Token, &models.target))
+}
+
+fn length_key(models: &Models) -> String {
+    format!("tokens of a text, {}", rates::key(Part::Token, &models.target))
+}
+
+/// The name of how often a drafter's choice of this rank passes where those before it failed.
+pub(super) fn later_choice(rank: usize, share: f64) -> String {
+    format!("choice {} passing {share}", rank + 1)
+}
+
+/// Learn how often drafts of this method pass, and what one takes, from what its drafter did after a prompt of so many tokens,
+/// `visual` of them visual.
+fn learn_drafting(
+    rates: &mut Rates,
+    method: &Method,
+    models: &Models,
+    drafted: &Drafted,
+    [prompt, visual]: [usize; 2],
+) {
+    let chain = matches!((&method.shape, &method.schedule), (Shape::Chain { .. }, Schedule::Sequential {}));
+    let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
+    let share = method.context.share().filter(|_| comparable && drafted.judged >= ENOUGH);
+    let Some(share) = share else { return };
+    if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
+        let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
+        rates.learn_number(&key, chance);
+    }
+    let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
+    for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
+        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, models) {
+            let chance = (found as f64 / known as f64).max(0.001);
+            rates.learn_number(&key, chance);
+        }
+    }
+    let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
+    let taken = decoder_of(&method.drafter, models)
+        .and_then(|config| Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token)));
+    if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
+        rates.learn(&key, rate);
+    }
+}
+
+/// The inputs of the speed of writing with this method, relative to the target alone.
+pub(super) fn writing_key(method: &Method, models: &Models) -> String {
+    let drafter = models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
+    let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
+    format!("writing {name} {values:016x}, {target}, {drafter}")
+}
+
+/// Learn the speed of writing from a finished run over a prompt of so many tokens.
+fn learn_writing(rates: &mut Rates, method: &Method, models: &Models, stats: &Stats, prompt: usize) {
+    let (target, t1_ms) = (&models.target, stats.timings.t1_ms);
+    let slots = prompt + stats.emitted as usize / 2;
+    let token = mac_count::token(target.decoder().config(), slots);
+    let key = rates::key(Part::Token, target);
+    let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
+    if let Some(rate) = Rate::of(&token, t1_ms, &like) {
+        rates.learn(&key, rate);
+    }
+    let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
+    if share > 0.0 && stats.emitted >= 8 {
+        rates.learn_number(&writing_key(method, models), share);
+    }
+    rates.save();
+}
