@@ -1,6 +1,5 @@
 //! Matrices on a GPU: `y = x Wᵀ + b`.
 
-pub(crate) mod format;
 pub(crate) mod load;
 pub(crate) mod pack;
 pub(crate) mod read;
@@ -10,10 +9,10 @@ use super::{
     Buffer, GpuError, Result, Rows, Stream, elements,
     products::{Grouped, Inputs, Piece, Product, Way},
 };
-use crate::TensorType;
-use crate::gpu::{
-    matrix::format::blocks,
-    products::input::{InputRows, Scratch, spread},
+use crate::{
+    TensorType,
+    gpu::products::input::{InputRows, Scratch, spread},
+    quant::panels::blocks,
 };
 
 /// A matrix of `outputs × inputs` with an optional bias: pieces below each other, each in the format of its file or of the

@@ -10,14 +10,15 @@ pub(crate) mod source;
 use std::sync::Arc;
 
 use super::{Access, Buffer, Gpu, Kernel, Result, Stream};
-use crate::gpu::{
-    matrix::format::{PANEL, chunk},
-    products::source::{Setting, source},
-};
 use crate::{
     TensorType,
     cpu::kernels::HalfKind,
-    quant::{BlockType, with_type},
+    gpu::products::source::{Setting, source},
+    quant::{
+        BlockType,
+        panels::{PANEL, chunk},
+        with_type,
+    },
 };
 
 /// Rows of a workgroup of the kernel for few rows, at most: more of them read the weights again.

@@ -7,9 +7,9 @@ use super::{
     matrix::Matrix,
     products::{bindings, weights},
 };
-use crate::gpu::{
-    matrix::format::blocks,
-    products::source::{Setting, source},
+use crate::{
+    gpu::products::source::{Setting, source},
+    quant::panels::blocks,
 };
 
 /// A table of `vocab × width` values: a matrix whose rows are looked up. It may be the head's.

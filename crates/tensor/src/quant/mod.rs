@@ -4,13 +4,15 @@
 //! GPU's shader are written where the others are.
 
 mod codebook;
+pub(crate) mod panels;
 pub(crate) mod quantize;
 
+use panels::Array;
 use quantize::Quantizer;
 
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::kernels::{Avx512Kernel, block_kernels};
-use crate::{TensorType, cpu::kernels::HalfKind, gpu::matrix::format::Array};
+use crate::{TensorType, cpu::kernels::HalfKind};
 
 /// What is particular to a quantized type.
 pub(crate) trait BlockType: Sized {

@@ -1,5 +1,4 @@
-use super::{BlockType, Unpacked, unpack_scale};
-use crate::gpu::matrix::format::Array;
+use super::{BlockType, Unpacked, panels::Array, unpack_scale};
 
 /// Sixteen bytes with scale (low) and minimum (high) of 16 values, 64 bytes with two bits of each value, and the scales of scales
 /// and minima.

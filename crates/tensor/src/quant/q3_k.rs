@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// 32 bytes of which bit `j` of byte `i` is the third bit of value `i` of each 32 in turn, 64 bytes with the lower two bits, sixteen
 /// scales of 6 bits less 32 in twelve bytes, and their scale.

@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_nibbles, unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// Scale and minimum, and four bits of each value.
 pub(crate) struct Q4_1;

@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// The scales of scales and minima, eight of each with 6 bits in twelve bytes, and 128 bytes of which byte `i` of each 32 has
 /// the values `i` (low) and `32 + i` (high) of 64.

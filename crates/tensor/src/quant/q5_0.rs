@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_nibbles, unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// A scale, the fifth bits, and four bits of each value.
 pub(crate) struct Q5_0;

@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     q4_k::unpack_scales,
     quantize::{self, Quantizer},
 };
-use crate::gpu::matrix::format::Array;
 
 /// As q4_k, with 32 bytes before the others: bit `j` of byte `i` is the fifth bit of value `i` in part `j`.
 pub(crate) struct Q5K;

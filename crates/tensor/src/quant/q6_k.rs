@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// 128 bytes with the lower four bits of the values, 64 bytes with the upper two, sixteen signed scales, and their scale.
 pub(crate) struct Q6K;

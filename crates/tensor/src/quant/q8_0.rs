@@ -1,9 +1,9 @@
 use super::{
     BlockType, Unpacked,
+    panels::Array,
     quantize::{self, Quantizer},
     unpack_scale,
 };
-use crate::gpu::matrix::format::Array;
 
 /// A scale, and 32 signed bytes.
 pub(crate) struct Q8_0;

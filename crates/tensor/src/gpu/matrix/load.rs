@@ -10,7 +10,6 @@ use crate::gpu::{
     Buffer, Gpu, GpuError, Result,
     matrix::{
         Matrix,
-        format::{Array, PANEL, blocks},
         pack::{Panels, StoredRows},
     },
     products::Piece,
@@ -18,6 +17,7 @@ use crate::gpu::{
 use crate::{
     TensorType,
     kept::{Keep, KeptMatrix},
+    quant::panels::{Array, PANEL, blocks},
 };
 
 /// A matrix that is read row by row, by several threads.

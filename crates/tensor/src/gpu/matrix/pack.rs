@@ -1,12 +1,14 @@
-//! Moving weights from the layout of files to the layout of GPUs, see [`crate::gpu::matrix::format`].
+//! Moving weights from the layout of files to the layout of GPUs, see [`crate::quant::panels`].
 
 use std::ops::Range;
 
 use crate::{
     BlockKind, TensorType,
     cpu::kernels::{quantize_blocks, quantize_q8},
-    gpu::matrix::format::{BLOCK, PANEL, blocks},
-    quant::Unpacked,
+    quant::{
+        Unpacked,
+        panels::{BLOCK, PANEL, blocks},
+    },
 };
 
 /// Rows of weights, one after the other, as a file has them.

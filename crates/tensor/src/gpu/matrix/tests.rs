@@ -7,13 +7,13 @@ use super::super::{
 };
 use crate::cpu::kernels::{Blocks, HalfKind, quantize_q8};
 use crate::gpu::{
-    matrix::{format::PANEL, load::Loader, pack},
+    matrix::{load::Loader, pack},
     products::input::Scratch,
 };
 use crate::{
     BlockKind, TensorType,
     kept::{Keep, KeptMatrix},
-    quant::{BlockType, with_type},
+    quant::{BlockType, panels::PANEL, with_type},
     store::FileMap,
 };
 

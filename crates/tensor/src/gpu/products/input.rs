@@ -1,13 +1,15 @@
 //! Inputs of products in the form that the matrix takes: quantized, or padded to whole blocks.
 
-use crate::gpu::{
-    Access, Buffer, Gpu, GpuError, Result, Rows, Stream,
-    buffer::grown,
-    matrix::format::{BLOCK, blocks},
-    products::{
-        Inputs,
-        source::{Setting, source},
+use crate::{
+    gpu::{
+        Access, Buffer, Gpu, GpuError, Result, Rows, Stream,
+        buffer::grown,
+        products::{
+            Inputs,
+            source::{Setting, source},
+        },
     },
+    quant::panels::{BLOCK, blocks},
 };
 
 /// Buffers of products, kept between passes.

@@ -3,16 +3,14 @@
 //! Values are the file's, only moved: nothing is rounded. In each array the order is panel, block (or group of blocks),
 //! part, output; so 16 neighboring invocations, one for each output, read consecutive bytes.
 
-use crate::{
-    TensorType,
-    quant::{BlockType, Unpacked, with_type},
-};
+use super::{BlockType, Unpacked, with_type};
+use crate::TensorType;
 
 /// Outputs of a panel.
 pub(crate) const PANEL: usize = 16;
 /// Inputs of a block.
 pub(crate) const BLOCK: usize = 32;
-/// Chunks of a sum, at most; see `shaders/products.wgsl`.
+/// Chunks of a sum, at most; see `gpu/shaders/products.wgsl`.
 const CHUNKS: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
