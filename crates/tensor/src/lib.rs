@@ -1,7 +1,7 @@
 //! Operations on rows of numbers, on every device: the CPU with kernels of this crate, a GPU with kernels through wgpu, or an
 //! accelerator with candle's tensors. No model is known here.
 //!
-//! CUDA and Metal are Cargo features; a build without them recognizes their names and name the missing feature. Every opened
+//! GPUs, CUDA and Metal are Cargo features; a build without them recognizes their names and names the missing feature. Every opened
 //! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
 //!
 //! Weights come from a [`Weights`] source; a matrix is loaded by a device and multiplied there:
@@ -49,6 +49,7 @@ mod device;
 mod error;
 pub mod experts;
 pub mod fused;
+#[cfg_attr(not(feature = "gpu"), path = "gpu/absent.rs")]
 pub mod gpu;
 pub mod kept;
 mod kv;

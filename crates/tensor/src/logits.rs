@@ -1,6 +1,7 @@
 //! Logits, and what acceptance needs of them: whole rows where the CPU has them or a method asks for them, else the few values
 //! that a device extracts.
 
+#[cfg_attr(not(feature = "gpu"), path = "logits/absent.rs")]
 mod on_gpu;
 
 use std::{borrow::Cow, cell::OnceCell};

@@ -2,12 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::Result;
-
-use super::{
-    gpu::{Rows, relevance::VisualStates},
-    states::States,
-};
+use crate::{Result, gpu::relevance::VisualStates, states::States};
 
 /// For each row of states the rows that resemble it most, with the cosine similarities, best first.
 pub type Nearest = Vec<Vec<(u32, f32)>>;
@@ -20,25 +15,15 @@ impl Resident {
     /// Copies of rows of `width` values on the device of `states`; `None` if states are compared in host memory.
     pub fn beside(states: &States, rows: &[f32], width: usize) -> Result<Option<Self>> {
         let Some(first) = states.on_gpu() else { return Ok(None) };
-        let gpu = first.gpu();
-        let mut resident = VisualStates::new(&gpu, width);
-        let rows = Rows::upload(&gpu, rows, width)?;
-        resident.append(&mut first.stream().lock(), &rows, 0..rows.rows())?;
-        Ok(Some(Self(Mutex::new(resident))))
+        Ok(Some(Self(Mutex::new(VisualStates::beside(first, rows, width)?))))
     }
 
     /// The `count` rows that resemble each of the states most. Waits for them. Fails if the states have another width or are not
     /// on a GPU, or the device is lost.
     pub fn nearest(&self, states: &States, count: usize) -> Result<Nearest> {
         let Some(rows) = states.on_gpu() else { crate::bail!("the states are not on the GPU") };
-        let stream = rows.stream();
-        let (memory, start) = rows.place_for(stream)?;
-        let (count_of, width) = rows.shape();
-        let first = start as usize / 4 / width.max(1);
-        let whole = Rows::of(memory.clone(), first + count_of, width);
         let mut resident = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut nearest = resident.nearest(&mut stream.lock(), &whole, count)?;
-        Ok(nearest.split_off(first))
+        Ok(resident.nearest_to(rows, count)?)
     }
 
     pub fn bytes(&self) -> usize {

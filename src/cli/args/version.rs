@@ -11,11 +11,15 @@ macro_rules! version {
 }
 
 /// Version, with the devices that this build supports.
-pub const VERSION: &str = match (cfg!(feature = "cuda"), cfg!(feature = "metal")) {
-    (false, false) => version!("cpu, gpu"),
-    (true, false) => version!("cpu, gpu, cuda"),
-    (false, true) => version!("cpu, gpu, metal"),
-    (true, true) => version!("cpu, gpu, cuda, metal"),
+pub const VERSION: &str = match (cfg!(feature = "gpu"), cfg!(feature = "cuda"), cfg!(feature = "metal")) {
+    (false, false, false) => version!("cpu"),
+    (false, true, false) => version!("cpu, cuda"),
+    (false, false, true) => version!("cpu, metal"),
+    (false, true, true) => version!("cpu, cuda, metal"),
+    (true, false, false) => version!("cpu, gpu"),
+    (true, true, false) => version!("cpu, gpu, cuda"),
+    (true, false, true) => version!("cpu, gpu, metal"),
+    (true, true, true) => version!("cpu, gpu, cuda, metal"),
 };
 
 /// [`VERSION`], commit, target and FFmpeg: what a report of a fault needs.

@@ -25,24 +25,3 @@ pub enum GpuError {
 }
 
 pub type Result<T> = std::result::Result<T, GpuError>;
-
-impl GpuError {
-    /// From an error of wgpu; `needed` is the size of the allocation that was tried.
-    pub(crate) fn from_wgpu(error: &wgpu::Error, needed: u64) -> Self {
-        match error {
-            wgpu::Error::OutOfMemory { .. } => GpuError::OutOfMemory { needed },
-            other => GpuError::Invalid(one_line(&other.to_string())),
-        }
-    }
-}
-
-/// A message of several lines as one, of bounded length.
-pub(crate) fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let mut line = words.join(" ");
-    if let Some((end, _)) = line.char_indices().nth(600) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
-}

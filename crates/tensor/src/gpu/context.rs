@@ -10,11 +10,10 @@ use super::{
     adapter::{self, Adapter, AdapterKind},
     imported::Importer,
     kernel::Kernels,
-    lock,
+    lock, one_line,
     products::choice::Limits,
     upload::Uploads,
 };
-use crate::error::gpu::one_line;
 use specreel_record::Traffic;
 
 /// Bytes of a kernel's parameters at most.

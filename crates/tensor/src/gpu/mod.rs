@@ -48,3 +48,24 @@ pub use self::{
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+impl GpuError {
+    /// From an error of wgpu; `needed` is the size of the allocation that was tried.
+    fn from_wgpu(error: &wgpu::Error, needed: u64) -> Self {
+        match error {
+            wgpu::Error::OutOfMemory { .. } => GpuError::OutOfMemory { needed },
+            other => GpuError::Invalid(one_line(&other.to_string())),
+        }
+    }
+}
+
+/// A message of several lines as one, of bounded length.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut line = words.join(" ");
+    if let Some((end, _)) = line.char_indices().nth(600) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}

@@ -5,6 +5,7 @@ use super::{
     attention::LINE,
     logits::{self, MOST},
     rows::filled,
+    states::GpuRows,
 };
 
 /// The target's final states at its visual tokens, each scaled to length one.
@@ -27,6 +28,15 @@ impl VisualStates {
         Self { gpu: gpu.clone(), parts, tokens, width, unit, products, scratch }
     }
 
+    /// Copies of rows in host memory, on the device of `first`.
+    pub fn beside(first: &GpuRows, rows: &[f32], width: usize) -> Result<Self> {
+        let gpu = first.gpu();
+        let mut states = Self::new(&gpu, width);
+        let rows = Rows::upload(&gpu, rows, width)?;
+        states.append(&mut first.stream().lock(), &rows, 0..rows.rows())?;
+        Ok(states)
+    }
+
     /// Append rows of states that are on the device. Zero states stay zero: they resemble nothing. Fails if the width differs, or
     /// memory is missing.
     pub fn append(&mut self, stream: &mut Stream, states: &Rows, rows: std::ops::Range<usize>) -> Result<()> {
@@ -46,6 +56,17 @@ impl VisualStates {
 
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(|part| part.bytes() as usize).sum()
+    }
+
+    /// As [`VisualStates::nearest`], of rows that outlive their pass.
+    pub fn nearest_to(&mut self, rows: &GpuRows, count: usize) -> Result<Vec<Vec<(u32, f32)>>> {
+        let stream = rows.stream();
+        let (memory, start) = rows.place_for(stream)?;
+        let (count_of, width) = rows.shape();
+        let first = start as usize / 4 / width.max(1);
+        let whole = Rows::of(memory.clone(), first + count_of, width);
+        let mut nearest = self.nearest(&mut stream.lock(), &whole, count)?;
+        Ok(nearest.split_off(first))
     }
 
     /// For each of some rows of states the `count` visual tokens that resemble it most, with the cosine similarities, best first.

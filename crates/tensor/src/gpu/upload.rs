@@ -9,8 +9,8 @@ use std::{
     },
 };
 
-use super::{Buffer, Gpu, GpuError, Result, lock};
-use crate::{error::gpu::one_line, store::FileMap};
+use super::{Buffer, Gpu, GpuError, Result, lock, one_line};
+use crate::store::FileMap;
 
 /// Bytes of small writes that may wait in host memory before they are moved to the device.
 const WAITING: u64 = 64 << 20;

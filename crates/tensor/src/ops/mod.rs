@@ -19,6 +19,7 @@
 
 pub(crate) mod cpu;
 mod decoder;
+#[cfg_attr(not(feature = "gpu"), path = "absent.rs")]
 mod gpu;
 mod rows;
 mod tensors;

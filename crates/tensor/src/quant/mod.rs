@@ -4,6 +4,7 @@
 //! GPU's shader are written where the others are.
 
 mod codebook;
+#[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "without GPUs only sizes are computed"))]
 pub(crate) mod panels;
 pub(crate) mod quantize;
 
@@ -50,6 +51,7 @@ pub(crate) trait BlockType: Sized {
         _ => &[Array::indices::<Self>(), Array::SCALES_OF_HALVES, Array::SCALE_OF_EIGHT],
     };
     /// The part of a GPU's kernels that reads its arrays and adds products.
+    #[cfg_attr(not(feature = "gpu"), expect(dead_code, reason = "a part of a GPU's kernels"))]
     const SHADER: &'static str = match (Self::VALUES, Self::PART) {
         (32, _) => include_str!("../gpu/shaders/block_iq4_nl.wgsl"),
         (_, 32) => include_str!("../gpu/shaders/block_iq4_xs.wgsl"),
@@ -245,6 +247,7 @@ impl BlockKind {
     }
 
     /// Unpack a block.
+    #[cfg(feature = "gpu")]
     pub(crate) fn unpack(self, block: &[u8], to: &mut Unpacked) {
         with_type!(self, T => T::unpack(block, to));
     }

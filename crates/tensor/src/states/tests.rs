@@ -1,5 +1,4 @@
-use super::{super::gpu::testing::gpu_or_skip, *};
-use crate::gpu::states::{RowSource, SharedStream, below};
+use super::*;
 
 /// `rows` rows of `width` values: 0, 1, 2 …
 fn host(rows: usize, width: usize) -> States {
@@ -7,12 +6,19 @@ fn host(rows: usize, width: usize) -> States {
 }
 
 fn everywhere(rows: usize, width: usize) -> Vec<States> {
-    let mut all = vec![host(rows, width)];
-    if let Some(gpu) = gpu_or_skip() {
-        let (stream, values) = (SharedStream::new(&gpu), host(rows, width).to_vec().unwrap());
-        all.push(States::Gpu(below(&stream, &[RowSource::Host(&values)], width).unwrap()));
-    }
-    all
+    [Some(host(rows, width)), on_gpu(rows, width)].into_iter().flatten().collect()
+}
+
+#[cfg(feature = "gpu")]
+fn on_gpu(rows: usize, width: usize) -> Option<States> {
+    let gpu = crate::gpu::testing::gpu_or_skip()?;
+    let (stream, values) = (crate::gpu::states::SharedStream::new(&gpu), host(rows, width).to_vec().unwrap());
+    Some(States::Gpu(below(&stream, &[RowSource::Host(&values)], width).unwrap()))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn on_gpu(_: usize, _: usize) -> Option<States> {
+    None
 }
 
 #[test]

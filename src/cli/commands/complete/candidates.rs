@@ -173,12 +173,16 @@ fn all_models() -> Vec<Value> {
 
 /// Accelerators of this build that are Cargo features.
 fn accelerators() -> impl Iterator<Item = &'static str> {
-    let all = [("cuda", cfg!(feature = "cuda")), ("metal", cfg!(feature = "metal"))];
+    let all = [
+        ("gpu", cfg!(feature = "gpu")),
+        ("cuda", cfg!(feature = "cuda")),
+        ("metal", cfg!(feature = "metal")),
+    ];
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
 }
 
 fn devices() -> ArgValueCompleter {
-    among(|| plain(["auto", "cpu", "gpu"].into_iter().chain(accelerators())))
+    among(|| plain(["auto", "cpu"].into_iter().chain(accelerators())))
 }
 
 fn dtypes() -> ArgValueCompleter {

@@ -3,10 +3,9 @@
 use std::sync::mpsc;
 
 use super::{
-    super::{Buffer, GpuError, Result},
+    super::{Buffer, GpuError, Result, one_line},
     Stream,
 };
-use crate::error::gpu::one_line;
 
 impl Stream {
     /// Submit, wait, and read bytes; `at` is a multiple of 4. Fails if the device is lost, or the range is not within the buffer.
