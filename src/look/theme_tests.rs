@@ -69,6 +69,7 @@ fn a_theme_is_remembered_while_it_exists() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("state/theme");
     assert_eq!(Theme::remembered(&file, None), None);
+    std::fs::create_dir(dir.path().join("state")).unwrap();
     for (name, known) in [("nord", true), ("mine", false), ("light", true)] {
         std::fs::write(&file, format!("{name}\n")).unwrap();
         assert_eq!(Theme::remembered(&file, None), known.then(|| name.to_owned()));

@@ -56,11 +56,6 @@ pub(crate) fn keeps_colors() -> bool {
     asked.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).trim().split(',').any(|f| f == "RGB"))
 }
 
-/// A sequence that tmux passes to the terminal around it, if it is allowed to (`allow-passthrough`).
-pub(crate) fn through_tmux(sequence: &str) -> String {
-    format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,6 +46,7 @@ mod terminal_writer;
 #[cfg(test)]
 mod testing;
 mod text;
+mod tmux;
 mod training;
 mod turns;
 mod update;

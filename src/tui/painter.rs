@@ -20,10 +20,7 @@ use ratatui_image::{
     protocol::{Protocol, iterm2::Iterm2, kitty::Kitty, sixel::Sixel},
 };
 
-use crate::tui::{
-    images::{self, ImageProtocol},
-    widgets::Slot,
-};
+use crate::tui::{images::ImageProtocol, tmux, widgets::Slot};
 use specreel_video::Frame;
 
 /// How many pictures are kept.
@@ -158,7 +155,7 @@ impl Painter {
             ImageProtocol::Kitty if self.made > 0 => {
                 let numbers = (1..=KEPT as u32).map(number);
                 let words: String = numbers.map(|n| format!("\x1b_Ga=d,d=I,i={n},q=2\x1b\\")).collect();
-                if self.inside { images::through_tmux(&words) } else { words }
+                if self.inside { tmux::through_tmux(&words) } else { words }
             }
             _ => String::new(),
         }

@@ -15,8 +15,8 @@ use std::{
 use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
 
 use crate::tui::{
-    images,
     key::{Key, KeyCode},
+    tmux,
 };
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
@@ -100,7 +100,7 @@ fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     terminal.write_all(QUESTION)?;
     if tmux {
-        terminal.write_all(images::through_tmux(QUESTION_AROUND).as_bytes())?;
+        terminal.write_all(tmux::through_tmux(QUESTION_AROUND).as_bytes())?;
     }
     let mut end = Instant::now() + limit;
     let mut bytes = Vec::new();

@@ -237,3 +237,25 @@ fn a_signal_prints_the_summary_so_far_and_leaves_no_files() {
         assert_eq!(left.count(), 0);
     }
 }
+
+#[test]
+fn methods_are_measured_on_own_videos_and_other_files_are_left_out() {
+    let program = Program::new();
+    std::fs::create_dir_all(program.home().join("in/b")).unwrap();
+    for (seed, name) in [("2", "in/a.mp4"), ("3", "in/b/c.mp4")] {
+        program.run(&["scenes", "render", "--seed", seed, name, "--size", "64x48"]).silent();
+    }
+    program.file("in/none.mp4", "text");
+    let run = program.line("bench --videos in --methods naive --json --max-new-tokens 5 --frames 2");
+    let lines = events(&run.stdout);
+    let summary = lines.last().unwrap();
+    assert!(run.code == 0 && run.stderr.contains("skipped: in/none.mp4"), "{}", run.stderr);
+    assert_eq!((&summary["clips_done"], &summary["videos"][1]), (&2.into(), &"in/b/c.mp4".into()));
+    let systems = summary["systems"].as_array().unwrap();
+    assert!(systems.iter().all(|row| row["equal"] == 2 && row["facts"]["total"] == 0), "{systems:?}");
+    assert!(summary.get("first_seed").is_none() && systems[1]["tau"].is_number());
+    fs::remove_file(program.home().join("in/none.mp4")).unwrap();
+    // What would be done.
+    let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);
+    assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
+}

@@ -28,3 +28,16 @@ fn a_closed_pipe_is_success() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
+
+#[cfg(target_os = "linux")] // /dev/full
+#[test]
+fn a_full_disk_is_an_internal_error() {
+    let program = Program::new();
+    for line in [
+        "scenes render --seed 1 /dev/full --force",
+        "bench --methods naive --clips 1 --max-new-tokens 4 --out /dev/full --force",
+    ] {
+        program.line(line).ends(1).said("No space left");
+        assert!(std::path::Path::new("/dev/full").exists());
+    }
+}

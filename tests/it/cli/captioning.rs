@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
+use specreel_bench::methods;
 use specreel_demo::Demo;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
 use specreel_model::ModelSpec;
@@ -15,7 +16,7 @@ use specreel_speculate::{Drafter, Method, Schedule, VisualContext};
 use specreel_tensor::{DeviceChoice, WeightType};
 use tokio::sync::mpsc::Receiver;
 
-use crate::cli::{Outcome, Program, make};
+use crate::cli::{Outcome, Program, lab_methods, make};
 
 const SHORT: [&str; 2] = ["--max-new-tokens", "24"];
 
@@ -101,7 +102,7 @@ fn presets_and_system_messages_are_asked_and_recorded() {
 /// All presets but those with a draft head that is not embedded.
 fn presets() -> impl Iterator<Item = &'static Method> {
     let embedded: Vec<String> = specreel_demo::model_names().collect();
-    Method::presets().iter().filter(move |method| match method.drafter {
+    methods::presets().filter(move |method| match method.drafter {
         Drafter::Head { recipe } => embedded.contains(&format!("demo-{}", recipe.name())),
         _ => true,
     })
@@ -128,7 +129,8 @@ fn events_agree(lossless: bool) -> BTreeMap<&'static str, Vec<u32>> {
     let program = Program::new();
     let mut texts = BTreeMap::new();
     for method in presets().filter(|m| m.lossless() == lossless) {
-        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &method.name]).silent();
+        let run = caption(&program, &["--json", "--logprobs", "3", "--method", &lab_methods(&method.name)])
+            .silent();
         let events = events(&run.stdout);
         agree(&events, method);
         let EventKind::Done { ids, .. } = &events.last().unwrap().kind else { panic!("{}", method.name) };

@@ -137,12 +137,6 @@ fn a_low_file_descriptor_limit_is_an_input_error() {
 #[test]
 fn a_full_disk_is_an_internal_error() {
     let program = Program::new();
-    for line in [
-        "caption demo --max-new-tokens 4 --save /dev/full --force",
-        "scenes render --seed 1 /dev/full --force",
-        "bench --methods naive --clips 1 --max-new-tokens 4 --out /dev/full --force",
-    ] {
-        program.line(line).ends(1).said("No space left");
-        assert!(Path::new("/dev/full").exists());
-    }
+    program.line("caption demo --max-new-tokens 4 --save /dev/full --force").ends(1).said("No space left");
+    assert!(Path::new("/dev/full").exists());
 }

@@ -260,9 +260,8 @@ fn a_drafter_may_cut_frames_into_other_patches() {
 fn every_preset_runs_with_time_stamps_in_the_prompt() {
     let program = with_clip();
     for (target, drafter, _) in PAIRS.iter().filter(|pair| STAMPED.contains(&pair.0)) {
-        let presets: Vec<&Method> = methods::presets()
-            .filter(|preset| !matches!(preset.drafter, Drafter::Head { .. }))
-            .collect();
+        let presets: Vec<&Method> =
+            methods::presets().filter(|preset| !matches!(preset.drafter, Drafter::Head { .. })).collect();
         assert!(presets.len() > 20);
         let names =
             lab_methods(&presets.iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(","));

@@ -340,20 +340,6 @@ fn captions_go_to_the_forms_that_are_asked_for() {
         (2, 2, 2, 1, "")
     );
     assert_eq!(events.last().unwrap()["captioned"], 2);
-    // Methods on the same clips; the file that is none is left out.
-    program.file("in/none.mp4", "text");
-    let run = program.line("bench --videos in --methods naive --json --max-new-tokens 5 --frames 2");
-    let lines = self::events(&run.stdout);
-    let summary = lines.last().unwrap();
-    assert!(run.code == 0 && run.stderr.contains("skipped: in/none.mp4"), "{}", run.stderr);
-    assert_eq!((&summary["clips_done"], &summary["videos"][1]), (&2.into(), &"in/b/c.mp4".into()));
-    let systems = summary["systems"].as_array().unwrap();
-    assert!(systems.iter().all(|row| row["equal"] == 2 && row["facts"]["total"] == 0), "{systems:?}");
-    assert!(summary.get("first_seed").is_none() && systems[1]["tau"].is_number());
-    fs::remove_file(program.home().join("in/none.mp4")).unwrap();
-    // What would be done.
-    let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);
-    assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
 }
 
 /// A model that ends at once: its end token is what it would write first.
