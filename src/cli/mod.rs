@@ -53,6 +53,19 @@ pub type RunStudio = fn(StudioStart) -> Result<i32, Failure>;
 /// The longest wait at the end for converted weights that are still being written.
 const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
 
+/// Keep drivers from printing. Mesa's layer that sorts GPUs asks the desktop for its own, and prints an error without one; GPUs are
+/// sorted here.
+///
+/// # Safety
+///
+/// It sets a variable of the environment: no other thread may run.
+pub unsafe fn silence_drivers() {
+    if std::env::var_os("MESA_VK_DEVICE_SELECT").is_none() {
+        // SAFETY: the caller has no other thread.
+        unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
+    }
+}
+
 /// Parse the arguments, run the command, and return the process exit code. Everything has been printed when this returns.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();

@@ -12,7 +12,7 @@ pub(crate) fn spec(drafter: bool) -> ModelSpec {
 }
 
 pub(crate) fn find(name: &str) -> Result<Method, Failure> {
-    Ok(Method::find(name)?)
+    Ok(methods::preset(name).or_else(|_| Method::find(name))?)
 }
 
 fn plan(methods: Option<&str>, sets: &[&str], sweeps: &[&str]) -> Result<Plan, Failure> {

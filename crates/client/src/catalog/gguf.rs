@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn fixture(name: &str) -> Vec<u8> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/gguf");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/parity/fixtures/gguf");
         std::fs::read(folder.join(name)).unwrap()
     }
 
