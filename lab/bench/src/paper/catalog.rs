@@ -8,7 +8,7 @@ use super::measures::Measure;
 use crate::methods;
 use specreel_pruners::LabMethod;
 use specreel_record::{Failure, FailureClass};
-use specreel_speculate::{Method, MethodError, Schedule, suggest};
+use specreel_speculate::{MethodError, Schedule, suggest};
 
 pub const ALL: &str = "all";
 
