@@ -3,6 +3,12 @@ use crate::profile::{Tick, ticks};
 use specreel_record::{EventKind, FailureClass, PromptSeen, Started, Stats, Step, Token, Verdict, testing};
 use specreel_speculate::schedule::{DraftToken, Exact, Limits, Parallel};
 
+/// A preset of the product or the laboratory.
+fn named(name: &str) -> Method {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../methods/{name}.toml"));
+    Method::preset(name).or_else(|_| Method::from_file(&file)).unwrap()
+}
+
 fn near(value: f64, expected: f64, within: f64) -> bool {
     (value / expected - 1.0).abs() <= within
 }
@@ -88,7 +94,7 @@ fn ticks_are_those_of_the_schedule() {
 
 /// A run of this method: `steps` steps of 4 drafts, of which 3 pass.
 fn log(name: &str, steps: usize) -> RunLog {
-    let method = Method::preset(name).unwrap();
+    let method = named(name);
     let (given, lossless) = (serde_json::to_value(&method).unwrap(), method.lossless());
     let started = Started { method: given, lossless, dtype: "f32".into(), ..testing::about() };
     let mut prompt = testing::prompt(Some(vec![1, 2]).filter(|_| !method.is_autoregressive()));
@@ -132,7 +138,7 @@ fn a_run_is_charged_by_its_method_and_its_prompt() {
 
 #[test]
 fn a_self_draft_of_fewer_bits_moves_fewer_bytes() {
-    let method = Method::preset("streaming").unwrap();
+    let method = named("streaming");
     assert_eq!(lighter(&method, "f32"), 1.0);
     assert_eq!(drafting(&Method::preset("sparrow").unwrap(), "f32"), Drafting::Head("sparrow".into()));
     assert_eq!(drafting(&Method::preset("msd").unwrap(), "f32"), Drafting::Head("msd".into()));
