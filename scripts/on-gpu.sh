@@ -1,5 +1,6 @@
 #!/bin/sh
-# Measures specreel on a GPU and writes one page, specreel-gpu.md, to send in. Needs specreel and the driver of the card.
+# Measures specreel on a GPU and writes one page, specreel-gpu.md, to send in. Needs specreel, specreel-lab beside it, and the driver of
+# the card.
 #
 #     sh scripts/on-gpu.sh [PATH OF specreel] [DEVICE, such as gpu:1]
 #
@@ -11,6 +12,11 @@ device=${2:-gpu}
 page=specreel-gpu.md
 command -v "$program" >/dev/null 2>&1 || {
     echo "on-gpu: $program: not found; name the path of specreel" >&2
+    exit 2
+}
+lab=$program-lab
+command -v "$lab" >/dev/null 2>&1 || {
+    echo "on-gpu: $lab: not found; build it with: cargo build --release --workspace --bins" >&2
     exit 2
 }
 if [ -e "$page" ]; then
@@ -25,9 +31,10 @@ section() {
     shift
     echo "on-gpu: $title" >&2
     {
-        printf '## %s\n\n```\n$ specreel %s\n' "$title" "$*"
+        case $1 in bench) of=$lab ;; *) of=$program ;; esac
+        printf '## %s\n\n```\n$ %s %s\n' "$title" "${of##*/}" "$*"
         begun=$(date +%s)
-        if "$program" "$@" 2>&1; then
+        if "$of" "$@" 2>&1; then
             printf '```\n\n%s seconds\n\n' "$(($(date +%s) - begun))"
         else
             printf '```\n\n**failed with exit code %s**\n\n' "$?"
