@@ -254,8 +254,4 @@ fn methods_are_measured_on_own_videos_and_other_files_are_left_out() {
     let systems = summary["systems"].as_array().unwrap();
     assert!(systems.iter().all(|row| row["equal"] == 2 && row["facts"]["total"] == 0), "{systems:?}");
     assert!(summary.get("first_seed").is_none() && systems[1]["tau"].is_number());
-    fs::remove_file(program.home().join("in/none.mp4")).unwrap();
-    // What would be done.
-    let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);
-    assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
 }

@@ -340,6 +340,9 @@ fn captions_go_to_the_forms_that_are_asked_for() {
         (2, 2, 2, 1, "")
     );
     assert_eq!(events.last().unwrap()["captioned"], 2);
+    // What would be done.
+    let run = caption(&program, &["in", "--sidecar", "vtt", "--dry-run"]);
+    assert!(run.code == 0 && run.stdout.contains("2: 1 to caption, 1 have captions"), "{}", run.stdout);
 }
 
 /// A model that ends at once: its end token is what it would write first.
