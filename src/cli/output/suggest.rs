@@ -15,7 +15,9 @@ use specreel_record::Failure;
 use specreel_speculate::suggest;
 
 fn names() -> Vec<String> {
-    Cli::command().get_subcommands().map(|sub| sub.get_name().to_owned()).collect()
+    let command = Cli::command();
+    let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    shown.map(|sub| sub.get_name().to_owned()).collect()
 }
 
 /// The failure for a subcommand after options of the studio.
