@@ -111,7 +111,8 @@ pub fn listen(video: &Path, typed: &Path, progress: Progress<'_>) -> Result<Tran
     Ok(said)
 }
 
-#[cfg(all(test, feature = "speech"))]
+#[cfg(test)]
+#[cfg(feature = "speech")]
 mod tests {
     use std::ops::ControlFlow;
 

@@ -107,5 +107,6 @@ impl Allowed {
     }
 }
 
-#[cfg(all(test, feature = "structured"))]
+#[cfg(test)]
+#[cfg(feature = "structured")]
 mod tests;
