@@ -19,6 +19,10 @@ use specreel_speculate::Method;
 use specreel_video::{Division, Frame};
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest, an event of the engine, is also the most frequent"
+)]
 pub enum Msg {
     Key(Key),
     Mouse(Mouse),

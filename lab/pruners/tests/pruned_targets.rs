@@ -1,5 +1,7 @@
 //! Whole runs of pruned targets.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest};
