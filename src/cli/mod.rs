@@ -11,6 +11,7 @@ macro_rules! tell {
     }};
 }
 
+#[doc(hidden)] // for the laboratory: its texts are those of help
 pub mod args;
 mod commands;
 pub mod config;
