@@ -11,7 +11,6 @@ macro_rules! tell {
     }};
 }
 
-#[doc(hidden)] // for the laboratory: its texts are those of help
 pub mod args;
 mod commands;
 pub mod config;

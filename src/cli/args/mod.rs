@@ -17,7 +17,7 @@ pub mod part;
 pub mod replay;
 pub mod run;
 #[cfg(feature = "server")]
-pub mod serve;
+pub(crate) mod serve;
 pub mod values;
 mod version;
 pub mod watch;
