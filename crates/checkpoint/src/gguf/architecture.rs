@@ -1,6 +1,6 @@
 //! Which GGUF files are which family.
 //!
-//! A new family is a file next to this one with its [`Architecture`], which is listed in [`SUPPORTED`].
+//! A new family is a file next to this one with its `Architecture`, which is listed in `SUPPORTED`.
 
 use super::{GgufFile, family::Architecture, minicpmv4_6, qwen2_vl, qwen3_5, qwen3_vl, smolvlm};
 

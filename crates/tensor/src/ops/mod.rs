@@ -9,7 +9,7 @@
 //!
 //! A device keeps rows of f32 values (or of its compute type) in memory of its own between operations. An operation computes a
 //! row to the same bits among any other rows, except on candle's accelerators ([`ComputeDevice::is_batch_invariant`]). Operations
-//! may be queued: only reading [`States`], [`Logits`] or attention statistics waits for them.
+//! may be queued: only reading `States`, `Logits` or attention statistics waits for them.
 //!
 //! The states of a chunk of a video's temporal grids are rows below each other, grid by grid. A device that is faster with few
 //! rows at a time passes them through several operations in parts ([`TowerOps::rows_at_once`]); attention is computed for a whole
