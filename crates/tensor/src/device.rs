@@ -198,7 +198,7 @@ impl ComputeDevice {
     }
 }
 
-/// The float type of tensors beside weights of a type.
+/// The float type of tensors that are not quantized, for weights of this type.
 fn float(dtype: WeightType) -> DType {
     match dtype {
         WeightType::F16 => DType::F16,
