@@ -1,7 +1,6 @@
 //! The accelerators of this build and this machine.
 
-use crate::{ComputeDevice, DeviceChoice, Gpu, WeightType, device::usage, gpu::adapter};
-use candle_core::Device;
+use crate::{ComputeDevice, DeviceChoice, Gpu, WeightType, candle, device::usage, gpu::adapter};
 use specreel_record::Failure;
 
 /// An accelerator, or why it cannot be used.
@@ -21,7 +20,10 @@ impl ComputeDevice {
     pub fn open(choice: DeviceChoice, dtype: WeightType) -> Result<Self, Failure> {
         match choice {
             DeviceChoice::Cpu => Ok(Self::cpu(dtype)),
-            DeviceChoice::CpuTensors => Ok(Self::tensors(Device::Cpu, "cpu tensors", dtype)),
+            DeviceChoice::CpuTensors => {
+                let device = candle::cpu().ok_or_else(|| not_built("tensors on the CPU", "candle"))?;
+                Ok(Self::tensors(device, "cpu tensors", dtype))
+            }
             DeviceChoice::Cuda(number) => cuda(number, dtype),
             DeviceChoice::Metal => metal(dtype),
             DeviceChoice::Gpu(number) => Ok(Self::gpu_device(Gpu::open(number)?, dtype)),
@@ -81,7 +83,7 @@ fn not_built(name: &str, feature: &str) -> Failure {
 
 #[cfg(feature = "cuda")]
 mod with_cuda {
-    use candle_core::{DType, Device, cuda_backend::cudarc::driver::CudaContext};
+    use candle_core::{Device, cuda_backend::cudarc::driver::CudaContext};
 
     use super::{Accelerator, ComputeDevice, WeightType};
     use specreel_record::{Failure, FailureClass};
@@ -126,7 +128,7 @@ mod with_cuda {
         };
         let opened = ComputeDevice::tensors(device, &format!("cuda:{number} ({model})"), dtype);
         // candle's CUDA kernels for blocks take rows in half precision too.
-        let half = if major < BF16_SINCE { DType::F16 } else { DType::BF16 };
+        let half = if major < BF16_SINCE { WeightType::F16 } else { WeightType::Bf16 };
         Ok(if opened.quantizes() { opened.with_compute_type(half) } else { opened })
     }
 

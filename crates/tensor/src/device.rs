@@ -1,8 +1,6 @@
 //! Choosing and opening a device.
 
-use candle_core::{DType, Device, Tensor};
-
-use crate::{Gpu, KvType, TensorType, WeightType};
+use crate::{Gpu, KvType, WeightType, candle::Device};
 use specreel_record::{Failure, FailureClass};
 
 /// Where to compute.
@@ -51,7 +49,7 @@ pub struct ComputeDevice {
     dtype: WeightType,
     kv_type: KvType,
     /// Type of matrices that are not quantized, and of everything between matrices.
-    float: DType,
+    float: WeightType,
     /// Type of a vision tower's matrices on the CPU and on GPUs.
     tower: WeightType,
 }
@@ -72,7 +70,7 @@ impl ComputeDevice {
     fn kernels(backend: Backend, name: String, dtype: WeightType) -> Self {
         let dtype = if dtype == WeightType::Auto { WeightType::Q8_0 } else { dtype };
         let tower = dtype.tower(WeightType::Auto);
-        Self { backend, name, dtype, kv_type: KvType::Auto, float: DType::F32, tower }
+        Self { backend, name, dtype, kv_type: KvType::Auto, float: WeightType::F32, tower }
     }
 
     /// A candle device. Weights are bf16 by default; quantized weights are computed in f32.
@@ -110,7 +108,7 @@ impl ComputeDevice {
 
     /// The same device with this float type between matrices.
     #[cfg(feature = "cuda")]
-    pub(crate) fn with_compute_type(self, float: DType) -> Self {
+    pub(crate) fn with_compute_type(self, float: WeightType) -> Self {
         Self { float, ..self }
     }
 
@@ -118,7 +116,7 @@ impl ComputeDevice {
     /// type (class usage).
     pub fn with_kv_type(self, kv_type: KvType) -> Result<Self, Failure> {
         if kv_type != KvType::Auto && matches!(self.backend, Backend::Candle(_)) {
-            let (name, float) = (&self.name, self.float.as_str());
+            let (name, float) = (&self.name, self.float.name());
             return Err(usage(
                 &format!(
                     "--kv-type {} is for cpu and gpu: the KV cache on {name} is {float}",
@@ -140,14 +138,6 @@ impl ComputeDevice {
         match &self.backend {
             Backend::Gpu(gpu) => Some(gpu),
             Backend::Cpu | Backend::Candle(_) => None,
-        }
-    }
-
-    /// The candle device; the CPU's for a GPU through wgpu.
-    pub fn device(&self) -> &Device {
-        match &self.backend {
-            Backend::Candle(device) => device,
-            Backend::Cpu | Backend::Gpu(_) => &Device::Cpu,
         }
     }
 
@@ -176,34 +166,25 @@ impl ComputeDevice {
         self.kv_type
     }
 
-    /// True if the language model's matrices are quantized.
-    pub(crate) fn quantizes(&self) -> bool {
-        matches!(self.dtype, WeightType::Of(TensorType::Blocks(_)))
-    }
-
     /// The float type of the tower, of keys and values, and of everything between matrices.
-    pub fn compute_type(&self) -> DType {
+    pub fn compute_type(&self) -> WeightType {
         self.float
     }
 
-    /// Wait until all queued operations are done.
+    /// Wait until all operations that were queued in candle's tensors are done.
     pub fn synchronize(&self) -> crate::Result<()> {
-        Ok(self.device().synchronize()?)
-    }
-
-    /// Values as a tensor on the device, in its compute type.
-    pub(crate) fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> crate::Result<Tensor> {
-        // Rounded on the CPU: half as much to transfer.
-        Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_dtype(self.float)?.to_device(self.device())?)
+        match &self.backend {
+            Backend::Cpu | Backend::Gpu(_) => Ok(()),
+            Backend::Candle(device) => Ok(device.synchronize()?),
+        }
     }
 }
 
 /// The float type of tensors that are not quantized, for weights of this type.
-fn float(dtype: WeightType) -> DType {
+fn float(dtype: WeightType) -> WeightType {
     match dtype {
-        WeightType::F16 => DType::F16,
-        WeightType::Bf16 => DType::BF16,
-        _ => DType::F32,
+        WeightType::F16 | WeightType::Bf16 => dtype,
+        _ => WeightType::F32,
     }
 }
 
@@ -220,11 +201,11 @@ mod tests {
         let device = |choice, dtype| ComputeDevice::open(choice, dtype);
         let cpu = device(DeviceChoice::Cpu, WeightType::Auto).unwrap();
         assert_eq!((cpu.dtype(), cpu.is_batch_invariant(), cpu.name()), (WeightType::Q8_0, true, "cpu"));
-        assert_eq!(device(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), DType::F32);
+        assert_eq!(device(DeviceChoice::Cpu, WeightType::Bf16).unwrap().compute_type(), WeightType::F32);
         let tensors = |dtype| device(DeviceChoice::CpuTensors, dtype).unwrap();
         assert_eq!(tensors(WeightType::Auto).dtype(), WeightType::Bf16);
-        assert_eq!(tensors(WeightType::Auto).compute_type(), DType::BF16);
-        assert_eq!(tensors(WeightType::Q4K).compute_type(), DType::F32);
+        assert_eq!(tensors(WeightType::Auto).compute_type(), WeightType::Bf16);
+        assert_eq!(tensors(WeightType::Q4K).compute_type(), WeightType::F32);
         assert!(tensors(WeightType::Q4K).quantizes() && !tensors(WeightType::F16).quantizes());
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use specreel_record::{Failure, FailureClass};
 
-use crate::SpansError;
+use crate::{SpansError, candle};
 use gpu::GpuError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,8 +27,8 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] std::io::Error),
     /// An accelerator through candle.
-    #[error("{}", candle_text(.0))]
-    Candle(#[from] candle_core::Error),
+    #[error("{}", candle::message(.0))]
+    Candle(#[from] candle::Error),
 }
 
 impl Error {
@@ -44,17 +44,6 @@ macro_rules! bail {
     ($($words:tt)*) => {
         return Err($crate::Error::Message(format!($($words)*)))
     };
-}
-
-/// The message of candle's error, without the backtrace that it adds if `RUST_BACKTRACE` is set.
-fn candle_text(error: &candle_core::Error) -> String {
-    use candle_core::Error;
-    match error {
-        Error::WithBacktrace { inner, .. } => candle_text(inner),
-        Error::WithPath { inner, path } => format!("{}: {}", path.display(), candle_text(inner)),
-        Error::Context { inner, context } => format!("{context}: {}", candle_text(inner)),
-        other => other.to_string(),
-    }
 }
 
 /// True for out-of-memory errors of GPUs, CUDA and Metal.
@@ -134,25 +123,5 @@ impl From<CheckpointError> for Failure {
             _ => "download the whole checkpoint again: this copy is incomplete or damaged",
         };
         Failure { class: FailureClass::Input, error: error.to_string(), hint: Some(hint.into()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use candle_core::Error;
-
-    use super::candle_text;
-
-    #[test]
-    fn backtraces_are_left_out() {
-        let backtrace = Box::new(std::backtrace::Backtrace::force_capture());
-        let inner = || Box::new(Error::Msg("value 7 is NaN".into()));
-        let error = Error::WithBacktrace { inner: inner(), backtrace };
-        assert!(error.to_string().lines().count() > 1);
-        assert_eq!(candle_text(&error), "value 7 is NaN");
-        let error = Error::WithPath { inner: Box::new(error), path: "a.safetensors".into() };
-        assert_eq!(candle_text(&error), "a.safetensors: value 7 is NaN");
-        let error = Error::Context { inner: inner(), context: Box::new("reading") };
-        assert_eq!(candle_text(&error), "reading: value 7 is NaN");
     }
 }

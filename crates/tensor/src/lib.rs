@@ -1,8 +1,9 @@
 //! Operations on rows of numbers, on every device: the CPU with kernels of this crate, a GPU with kernels through wgpu, or an
 //! accelerator with candle's tensors. No model is known here.
 //!
-//! GPUs, CUDA and Metal are Cargo features; a build without them recognizes their names and names the missing feature. Every opened
-//! CUDA device has its own stream, so that a target and a drafter on one card can run concurrently.
+//! GPUs, CUDA and Metal are Cargo features; a build without them recognizes their names and names the missing feature. candle is
+//! linked only with `cuda`, `metal` or `candle`, the last for its CPU kernels. Every opened CUDA device has its own stream, so that
+//! a target and a drafter on one card can run concurrently.
 //!
 //! Weights come from a [`Weights`] source; a matrix is loaded by a device and multiplied there:
 //!
@@ -42,6 +43,7 @@
 mod accelerators;
 pub mod attention;
 pub mod cache;
+#[cfg_attr(not(feature = "candle"), path = "candle/absent.rs")]
 pub mod candle;
 pub mod convolution;
 pub mod cpu;

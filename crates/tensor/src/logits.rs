@@ -6,8 +6,7 @@ mod on_gpu;
 
 use std::{borrow::Cow, cell::OnceCell};
 
-use crate::{Error, Result, cpu::kernels, states::with_tensor};
-use candle_core::Tensor;
+use crate::{Error, Result, candle::states::CandleRows, cpu::kernels, states::HostRows};
 
 pub use on_gpu::GpuLogits;
 
@@ -188,21 +187,29 @@ impl<'a> LogitRow<'a> {
     }
 }
 
+/// The first `vocab` logits of each row of `width`.
+fn whole_rows(logits: &[f32], width: usize, vocab: usize) -> Vec<LogitRow<'_>> {
+    logits.chunks_exact(width.max(1)).map(|row| LogitRow::whole(&row[..vocab])).collect()
+}
+
 /// Logits of some rows, `rows × vocab`, on the device that computed them.
 #[derive(Clone, Debug)]
 pub enum Logits {
-    /// On the CPU, or on an accelerator in candle's tensors.
-    Tensor(Tensor),
+    /// On the CPU.
+    Host(HostRows),
     /// On a GPU through wgpu.
     Gpu(GpuLogits),
+    /// On an accelerator in candle's tensors.
+    Candle(CandleRows),
 }
 
 impl Logits {
     /// Number of rows, and of logits of a row, padding included.
     pub fn shape(&self) -> (usize, usize) {
         match self {
-            Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
+            Self::Host(rows) => rows.shape(),
             Self::Gpu(logits) => logits.shape(),
+            Self::Candle(rows) => rows.shape(),
         }
     }
 
@@ -211,18 +218,18 @@ impl Logits {
         let width = self.shape().1;
         let vocab = needs.vocab.min(width);
         match self {
-            Self::Tensor(tensor) => with_tensor(tensor, |logits| {
-                f(logits.chunks_exact(width.max(1)).map(|row| LogitRow::whole(&row[..vocab])).collect())
-            }),
+            Self::Host(rows) => Ok(f(whole_rows(rows.values(), width, vocab))),
             Self::Gpu(logits) => Ok(logits.extract(needs, vocab, f)?),
+            Self::Candle(rows) => rows.with_values(|values| f(whole_rows(values, width, vocab))),
         }
     }
 
     /// All logits in host memory, row by row, padding included.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         match self {
-            Self::Tensor(tensor) => with_tensor(tensor, <[f32]>::to_vec),
+            Self::Host(rows) => Ok(rows.values().to_vec()),
             Self::Gpu(logits) => Ok(logits.read()?),
+            Self::Candle(rows) => rows.with_values(<[f32]>::to_vec),
         }
     }
 

@@ -4,8 +4,7 @@
 //! others, so of two nearly equally likely tokens either may win. The logits at that place are computed again, in a pass over
 //! the common text, and reported with the run.
 
-use candle_core::DType;
-use specreel_tensor::{ComputeDevice, Result};
+use specreel_tensor::{ComputeDevice, Result, WeightType};
 
 use specreel_model::decoder::{Sequence, Taps};
 use specreel_record::stats::Tie;
@@ -80,8 +79,8 @@ impl Divergence<'_> {
 fn rounding(device: &ComputeDevice) -> f32 {
     match device.compute_type() {
         _ if device.is_batch_invariant() => 0.0,
-        DType::BF16 => 0.5,
-        DType::F16 => 0.0625,
+        WeightType::Bf16 => 0.5,
+        WeightType::F16 => 0.0625,
         _ => 0.01,
     }
 }
@@ -90,7 +89,7 @@ fn rounding(device: &ComputeDevice) -> f32 {
 mod tests {
     use super::*;
     use specreel_model::family::VideoLlm;
-    use specreel_tensor::{DeviceChoice, WeightType};
+    use specreel_tensor::DeviceChoice;
 
     #[test]
     fn the_gap_is_that_of_the_row_after_the_common_text() {

@@ -122,7 +122,7 @@ pub(crate) fn tower(model: &VideoLlm, grid: Grid) -> std::result::Result<Option<
     let patches = Patches { data, grid, row };
     let (mut pace, mut started) = (None::<StagePace>, Instant::now());
     let encoded = model.encode(&patches, &mut |done, total| {
-        if model.device().device().synchronize().is_err() {
+        if model.device().synchronize().is_err() {
             return ControlFlow::Break(());
         }
         let done_work = work.after(done, total) - work.after(1, total);

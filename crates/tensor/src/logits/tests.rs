@@ -1,4 +1,4 @@
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -13,8 +13,14 @@ fn rows(seed: u64, rows: usize, width: usize) -> Vec<Vec<f32>> {
 }
 
 fn logits(rows: &[Vec<f32>]) -> Logits {
+    Logits::Host(HostRows::new(rows.concat(), rows[0].len()).unwrap())
+}
+
+/// The same logits in host memory and in candle's tensors.
+fn everywhere(rows: &[Vec<f32>]) -> [Logits; 2] {
     let (count, width) = (rows.len(), rows[0].len());
-    Logits::Tensor(Tensor::from_vec(rows.concat(), (count, width), &Device::Cpu).unwrap())
+    let tensor = Tensor::from_vec(rows.concat(), (count, width), &Device::Cpu).unwrap();
+    [logits(rows), Logits::Candle(CandleRows::new(&tensor).unwrap())]
 }
 
 /// The ids of a row sorted as the most likely ones must be: by logit, the lowest id first where tied.
@@ -109,23 +115,25 @@ fn padding_counts_for_nothing() {
     // The table's last two logits are larger than any other.
     let table = vec![vec![0.5, 2.0, 1.0, 9.0, 9.0], vec![3.0, 2.0, 1.0, 8.0, 9.0]];
     let of = |vocab| LogitNeeds { vocab, top: 3, ..LogitNeeds::default() };
-    let argmax = |vocab| {
-        logits(&table).read(&of(vocab), |rows| rows.iter().map(LogitRow::argmax).collect::<Vec<_>>()).unwrap()
-    };
-    assert_eq!(
-        (argmax(3), argmax(4), argmax(5), argmax(9)),
-        (vec![1, 0], vec![3, 3], vec![3, 4], vec![3, 4])
-    );
-    let (plain, padded) = (RowFacts::of(&table[0][..3]), logits(&table));
-    padded
-        .read(&of(3), |rows| {
-            assert_eq!(rows[0].facts(), &plain);
-            assert_eq!(rows[0].values().unwrap().len(), 3);
-            assert_eq!((rows[0].logit(2).unwrap(), rows[0].logit(3).unwrap()), (1.0, f32::NEG_INFINITY));
-        })
-        .unwrap();
-    assert_eq!((padded.shape(), padded.to_vec2().unwrap()), ((2, 5), table.clone()));
-    assert_eq!(padded.to_vec().unwrap(), table.concat());
+    for padded in everywhere(&table) {
+        let argmax = |vocab| {
+            padded.read(&of(vocab), |rows| rows.iter().map(LogitRow::argmax).collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(
+            (argmax(3), argmax(4), argmax(5), argmax(9)),
+            (vec![1, 0], vec![3, 3], vec![3, 4], vec![3, 4])
+        );
+        let plain = RowFacts::of(&table[0][..3]);
+        padded
+            .read(&of(3), |rows| {
+                assert_eq!(rows[0].facts(), &plain);
+                assert_eq!(rows[0].values().unwrap().len(), 3);
+                assert_eq!((rows[0].logit(2).unwrap(), rows[0].logit(3).unwrap()), (1.0, f32::NEG_INFINITY));
+            })
+            .unwrap();
+        assert_eq!((padded.shape(), padded.to_vec2().unwrap()), ((2, 5), table.clone()));
+        assert_eq!(padded.to_vec().unwrap(), table.concat());
+    }
 }
 
 #[test]

@@ -10,8 +10,6 @@ mod tower;
 
 use std::ops::Range;
 
-use candle_core::{Device, Tensor};
-
 pub use self::tower::WORKSPACE;
 use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
 use crate::{
@@ -205,7 +203,7 @@ impl RowOps for CpuOps {
     }
 
     fn keep(&self, _: &mut CpuWork, rows: &CpuRows) -> Result<States> {
-        Ok(States::Tensor(Tensor::from_slice(&rows.values, (rows.rows, rows.width()), &Device::Cpu)?))
+        States::new(rows.values.clone(), rows.width())
     }
 
     fn project(&self, work: &mut CpuWork, matrix: &Linear, states: &States) -> Result<States> {

@@ -22,6 +22,7 @@ mod decoder;
 #[cfg_attr(not(feature = "gpu"), path = "absent.rs")]
 mod gpu;
 mod rows;
+#[cfg_attr(not(feature = "candle"), path = "tensors/absent.rs")]
 mod tensors;
 mod tower;
 

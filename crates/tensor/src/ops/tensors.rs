@@ -18,10 +18,11 @@ use crate::{
     candle::{
         attention::{PassAttention, ProbeSums},
         linear::Matrix,
+        states::CandleRows,
     },
     convolution::{Convolution, Side},
     fused::FusedMatrix,
-    states::States,
+    states::{States, with_slice},
 };
 
 #[derive(Clone, Debug)]
@@ -67,16 +68,17 @@ impl TensorOps {
     }
 
     fn dtype(&self) -> DType {
-        self.place.compute_type()
+        self.place.candle_type()
     }
 
     /// Values of an input tensor in the compute type.
     fn rows(&self, states: &States) -> Result<Tensor> {
-        let Some(tensor) = states.tensor() else {
-            let (values, shape) = (states.to_vec()?, states.shape());
-            return Ok(Tensor::from_vec(values, shape, self.device())?.to_dtype(self.dtype())?);
+        let Some(rows) = states.in_tensors() else {
+            let rows =
+                with_slice(states, |values| Tensor::from_slice(values, states.shape(), self.device()))?;
+            return Ok(rows?.to_dtype(self.dtype())?);
         };
-        Ok(tensor.to_device(self.device())?.to_dtype(self.dtype())?.contiguous()?)
+        Ok(rows.tensor().to_device(self.device())?.to_dtype(self.dtype())?.contiguous()?)
     }
 }
 
@@ -233,15 +235,15 @@ impl RowOps for TensorOps {
     }
 
     fn keep(&self, _: &mut TensorWork, rows: &TensorRows) -> Result<States> {
-        Ok(States::Tensor(rows.get()?.to_dtype(DType::F32)?))
+        CandleRows::new(rows.get()?).map(States::Candle)
     }
 
     fn project(&self, _: &mut TensorWork, matrix: &Matrix, states: &States) -> Result<States> {
-        Ok(States::Tensor(matrix.forward(&self.rows(states)?)?.to_dtype(DType::F32)?))
+        CandleRows::new(&matrix.forward(&self.rows(states)?)?).map(States::Candle)
     }
 
     fn beside(&self, a: &States, b: &States) -> Result<States> {
-        Ok(States::Tensor(Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?.to_dtype(DType::F32)?))
+        CandleRows::new(&Tensor::cat(&[self.rows(a)?, self.rows(b)?], 1)?).map(States::Candle)
     }
 
     fn synchronize(&self, _: &mut TensorWork) -> Result<()> {

@@ -1,3 +1,5 @@
+use candle_core::{Device, Tensor};
+
 use super::*;
 
 /// `rows` rows of `width` values: 0, 1, 2 …
@@ -6,7 +8,16 @@ fn host(rows: usize, width: usize) -> States {
 }
 
 fn everywhere(rows: usize, width: usize) -> Vec<States> {
-    [Some(host(rows, width)), on_gpu(rows, width)].into_iter().flatten().collect()
+    [Some(host(rows, width)), on_gpu(rows, width), Some(in_tensors(rows, width))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn in_tensors(rows: usize, width: usize) -> States {
+    let values = host(rows, width).to_vec().unwrap();
+    let tensor = Tensor::from_vec(values, (rows, width), &Device::Cpu).unwrap();
+    States::Candle(CandleRows::new(&tensor).unwrap())
 }
 
 #[cfg(feature = "gpu")]

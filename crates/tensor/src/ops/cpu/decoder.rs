@@ -1,7 +1,5 @@
 //! What decoders do on the CPU.
 
-use candle_core::{Device, Tensor};
-
 use super::{CpuOps, CpuWork, loading, product};
 use crate::{
     LinearAttention, LinearWeights, Result, Weights,
@@ -24,7 +22,7 @@ use crate::{
     logits::Logits,
     ops::{DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _},
     recurrent::RecurrentPass,
-    states::{States, with_slice},
+    states::{HostRows, States, with_slice},
 };
 
 /// Values of all queries and keys below which one thread is faster than several.
@@ -241,7 +239,6 @@ impl DecoderOps for CpuOps {
     }
 
     fn logits(&self, work: &mut CpuWork, head: &Linear, states: &States) -> Result<Logits> {
-        let shape = (states.rows(), head.outputs());
-        Ok(Logits::Tensor(Tensor::from_vec(product(work, head, states)?, shape, &Device::Cpu)?))
+        HostRows::new(product(work, head, states)?, head.outputs()).map(Logits::Host)
     }
 }

@@ -147,7 +147,7 @@ impl DecoderOps for GpuOps {
                         let (memory, start) = from.place_for(&stream)?;
                         stream.lock().copy(memory, start, x, 0, from.bytes())?;
                     }
-                    States::Tensor(_) => {
+                    States::Host(_) | States::Candle(_) => {
                         with_slice(states, |values| stream.lock().write(x, 0, bytemuck::cast_slice(values)))??
                     }
                 }

@@ -22,7 +22,7 @@ impl GpuOps {
     pub(super) fn place(&self, stream: &SharedStream, states: &States) -> Result<(Rows, Range<usize>)> {
         let rows = match states {
             States::Gpu(rows) => rows.moved_to(stream)?,
-            States::Tensor(_) => {
+            States::Host(_) | States::Candle(_) => {
                 let width = states.shape().1;
                 with_slice(states, |values| below(stream, &[RowSource::Host(values)], width))??
             }

@@ -1,6 +1,6 @@
 //! What decoders do in candle's tensors.
 
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 use candle_nn::ops;
 
 use super::{TensorOps, TensorPass, TensorRows, TensorWork, on_tensor};
@@ -15,6 +15,7 @@ use crate::{
         mask,
         mixing::{self, TensorLinear},
         recurrent::Recurrent,
+        states::CandleRows,
     },
     experts::Experts,
     fused::FusedMatrix,
@@ -89,7 +90,7 @@ impl DecoderOps for TensorOps {
 
     fn embed(&self, table: &Embeddings, ids: &[u32]) -> Result<States> {
         let ids = Tensor::from_slice(ids, ids.len(), self.device())?;
-        Ok(States::Tensor(table.table.index_select(&ids, 0)?.to_dtype(DType::F32)?))
+        CandleRows::new(&table.table.index_select(&ids, 0)?).map(States::Candle)
     }
 
     fn begin(&self, work: &mut TensorWork, pass: &PassSpec<'_>, cache: &mut TensorCache) -> Result<()> {
@@ -206,8 +207,8 @@ impl DecoderOps for TensorOps {
     }
 
     fn logits(&self, _: &mut TensorWork, head: &Matrix, states: &States) -> Result<Logits> {
-        let logits = head.forward(&self.rows(states)?)?.to_dtype(DType::F32)?;
+        let logits = CandleRows::new(&head.forward(&self.rows(states)?)?)?;
         self.device().synchronize()?;
-        Ok(Logits::Tensor(logits))
+        Ok(Logits::Candle(logits))
     }
 }

@@ -6,7 +6,7 @@ use candle_nn::{ops, rotary_emb::rope};
 use super::{TensorOps, TensorRows, TensorWork, on_tensor};
 use crate::{
     Result, Weights,
-    candle::linear::Matrix,
+    candle::{linear::Matrix, states::CandleRows},
     fused::FusedMatrix,
     ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
@@ -244,8 +244,7 @@ impl TowerOps for TensorOps {
     ) -> Result<States> {
         let of_block = |block: &TensorRows| layout.blend(block.get()?, grids);
         let blocks = blocks.iter().map(of_block).collect::<Result<Vec<_>>>()?;
-        let all = concatenate(blocks, 2)?;
-        Ok(States::Tensor(all.flatten(0, 1)?.to_dtype(DType::F32)?))
+        CandleRows::new(&concatenate(blocks, 2)?.flatten(0, 1)?).map(States::Candle)
     }
 }
 
