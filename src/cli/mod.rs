@@ -85,8 +85,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio)
 /// Do the work of a command with a log, and return the exit code: failures and panics have been printed, temporary files are
 /// removed and converted weights written.
 pub fn guarded(json: bool, work: impl FnOnce() -> Result<i32, End>) -> i32 {
-    let log = log::start();
-    panic::install_hook(log.is_some());
+    panic::install_hook(log::start().is_some());
     let outcome = panic::caught(work).unwrap_or_else(|failure| Err(failure.into()));
     stdin_video::remove();
     if !matches!(outcome, Ok(code) if code == interrupt::interrupted()) {
