@@ -10,7 +10,7 @@ use specreel_bench::methods;
 use specreel_client::{dirs::Dirs, user_methods};
 use specreel_pruners::LabMethod;
 use specreel_record::Failure;
-use specreel_speculate::{Method, MethodError};
+use specreel_speculate::{Method, MethodError, closest};
 
 pub fn run(name: Option<&str>) -> Result<i32, End> {
     let text = match name {
@@ -18,19 +18,16 @@ pub fn run(name: Option<&str>) -> Result<i32, End> {
             Some(pruned) => pruned.to_toml(),
             None => find(name)?.to_toml(),
         },
-        None => {
-            let pruned = LabMethod::presets().iter().map(|preset| &preset.method);
-            table(&methods::of_the_laboratory().iter().chain(pruned).collect::<Vec<_>>())
-        }
+        None => table(),
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(0)
 }
 
-fn table(methods: &[&Method]) -> String {
-    let width = methods.iter().map(|method| method.name.len()).max().unwrap_or(0);
+fn table() -> String {
+    let width = LabMethod::all().iter().map(|own| own.method.name.len()).max().unwrap_or(0);
     let mut out = String::new();
-    for method in methods {
+    for LabMethod { method, .. } in LabMethod::all() {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{:width$}  {}", method.name, method.about);
     }
@@ -45,8 +42,15 @@ pub fn find(name: &str) -> Result<Method, Failure> {
     let dirs = Dirs::find();
     user_methods::find(name, dirs.as_ref()).map_err(|failure| match Method::find(name) {
         Err(MethodError::Unknown { name, .. }) => {
-            let own = user_methods::names(dirs.as_ref());
-            MethodError::Unknown { name, known: methods::names().chain(own).collect() }.into()
+            let known: Vec<String> = methods::names().chain(user_methods::names(dirs.as_ref())).collect();
+            let is_own = |near: &&str| LabMethod::all().iter().any(|own| own.method.name == *near);
+            match closest(&name, &known).filter(is_own) {
+                Some(near) => Failure::usage(
+                    format!("unknown method `{name}`"),
+                    format!("did you mean `{near}`? `specreel-lab methods` lists the methods of the laboratory"),
+                ),
+                None => MethodError::Unknown { name, known }.into(),
+            }
         }
         _ => failure,
     })

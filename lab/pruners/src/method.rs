@@ -18,12 +18,20 @@ const KEY: &str = "pruner";
 /// How a change of the pruner begins.
 const PREFIX: &str = "pruner.";
 
-const FILES: [(&str, &str); 4] = [
-    ("fastv", include_str!("../../methods/fastv.toml")),
-    ("pdrop", include_str!("../../methods/pdrop.toml")),
-    ("sparsevlm", include_str!("../../methods/sparsevlm.toml")),
-    ("dycoke", include_str!("../../methods/dycoke.toml")),
-];
+macro_rules! presets {
+    ($($name:literal)+) => {
+        /// Names and embedded files of `lab/methods` in the order in which people see them: lossless, lossy, those that prune their
+        /// target.
+        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../methods/", $name, ".toml"))),)+];
+    };
+}
+
+presets! {
+    "sd-random" "sd-uniform" "sd-frames" "sd-random-tree" "sd-uniform-tree" "sd-window-front" "sd-window-middle" "sd-window-end"
+    "sd-attention" "sd-fastvid" "sd-dycoke" "viskip" "streaming" "layerskip" "twin" "sparrow-chain" "dflash-tree" "pearl"
+    "parallelvlm-self" "lvspec-tree" "lvspec-self" "fly" "fly-entropy" "typical" "divergence" "glance" "random-loose"
+    "fastv" "pdrop" "sparsevlm" "dycoke"
+}
 
 /// A method, and the pruner of its target if it has one.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +47,19 @@ impl From<Method> for LabMethod {
 }
 
 impl LabMethod {
-    /// The built-in methods that prune their target.
-    pub fn presets() -> &'static [LabMethod] {
+    /// All methods that the laboratory has built in; those that prune their target are last.
+    pub fn all() -> &'static [LabMethod] {
+        // A preset that does not parse is missing here; a test checks that all parse.
         static PRESETS: LazyLock<Vec<LabMethod>> = LazyLock::new(|| {
             FILES.iter().filter_map(|(name, text)| LabMethod::from_toml(text, Path::new(name)).ok()).collect()
         });
         &PRESETS
+    }
+
+    /// The built-in methods that prune their target.
+    pub fn presets() -> &'static [LabMethod] {
+        let all = Self::all();
+        &all[all.partition_point(|own| own.pruner.is_none())..]
     }
 
     /// The method of this name that prunes its target, or of a file with a pruner. `None` if there is neither; it may be another method.
@@ -156,19 +171,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_a_pruned_method_of_its_name() {
+    fn every_file_is_a_method_of_its_name() {
         for (name, text) in FILES {
-            let own = LabMethod::from_toml(text, Path::new(name)).unwrap();
-            assert_eq!(own.method.name, name);
+            let own = LabMethod::from_toml(text, Path::new(name)).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(own.method.name, *name);
             assert_eq!(LabMethod::from_toml(&own.to_toml(), Path::new(name)).unwrap(), own);
-            assert!(own.pruner.is_some() && own.method.is_autoregressive() && !own.lossless(), "{name}");
+            assert!(!own.method.about.is_empty() && Method::preset(name).is_err(), "{name}");
         }
-        assert_eq!(LabMethod::presets().len(), FILES.len());
+        assert_eq!(LabMethod::all().len(), FILES.len());
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../methods");
-        let pruned = std::fs::read_dir(folder).unwrap().filter(|file| {
-            std::fs::read_to_string(file.as_ref().unwrap().path()).unwrap().contains("\npruner = ")
-        });
-        assert_eq!(pruned.count(), FILES.len(), "files and presets");
+        assert_eq!(std::fs::read_dir(folder).unwrap().count(), FILES.len(), "files and presets");
+    }
+
+    #[test]
+    fn what_prunes_its_target_is_last_and_decodes_alone() {
+        let pruned = LabMethod::all().iter().filter(|own| own.pruner.is_some());
+        assert_eq!(pruned.collect::<Vec<_>>(), LabMethod::presets().iter().collect::<Vec<_>>());
+        assert_eq!(LabMethod::presets().len(), 4);
+        for own in LabMethod::presets() {
+            assert!(own.method.is_autoregressive() && !own.lossless(), "{}", own.method.name);
+        }
     }
 
     #[test]
