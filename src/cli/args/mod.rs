@@ -53,18 +53,21 @@ pub use version::VERSION;
 
 const STUDIO: &str = "Studio";
 
-/// Caption videos locally with Video-LLMs, accelerated by speculative decoding
-#[derive(Debug, Parser)]
-#[command(name = "specreel", version = VERSION, long_version = version::long(), args_conflicts_with_subcommands = true)]
-#[command(after_help = "Examples:
+/// What follows the options in the help.
+fn examples() -> String {
+    let serve = match cfg!(feature = "server") {
+        true => "  specreel serve           serve OpenAI's API on http://127.0.0.1:8713\n",
+        false => "",
+    };
+    format!(
+        "Examples:
   specreel                 open the studio
   specreel caption demo    caption an embedded clip
   specreel compare demo    compare methods on that clip
   specreel inspect demo    show what the drafter sees of it
   specreel methods         list decoding methods
   specreel models          list local models; `pull ID` downloads one
-  specreel serve           serve OpenAI's API on http://127.0.0.1:8713
-  specreel doctor          check this build, machine and terminal
+{serve}  specreel doctor          check this build, machine and terminal
 
 Embedded clips: demo, demo:2, demo:3, demo:4.
 
@@ -76,7 +79,14 @@ Environment variables:
   SPECREEL_GPU           off: do not look for GPUs; plain: no instructions that a driver may lack
 
 Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
-5 some of several videos failed, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP).")]
+5 some of several videos failed, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP)."
+    )
+}
+
+/// Caption videos locally with Video-LLMs, accelerated by speculative decoding
+#[derive(Debug, Parser)]
+#[command(name = "specreel", version = VERSION, long_version = version::long(), args_conflicts_with_subcommands = true)]
+#[command(after_help = examples())]
 pub struct Cli {
     /// The subcommand; without one, the studio opens.
     #[command(subcommand)]
