@@ -26,7 +26,6 @@ use crate::{
         keeper::Keeper,
         key::Key,
         model::TICK,
-        model_store::ModelStore,
         mouse::Mouse,
         painter::{Painted, Painter},
         question::{self, Late},
@@ -41,7 +40,7 @@ use crate::{
         worker::Workers,
     },
 };
-use specreel_client::{Client, Remote, UNSEEN};
+use specreel_client::{Client, Remote, UNSEEN, catalog::ModelStore};
 use specreel_record::Event;
 
 const PLAY: Duration = Duration::from_millis(34);

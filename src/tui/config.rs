@@ -11,13 +11,17 @@ use crate::{
     tui::{
         frame_request::FrameRequest,
         images::{self, ImageProtocol},
-        model_store::{ModelPair, ModelStore},
         question::Answers,
         window::Notify,
     },
 };
 use specreel_batch::{Existing, Sidecar};
-use specreel_client::Transcript;
+use specreel_client::{
+    Transcript,
+    catalog::{ModelPair, ModelStore},
+    dirs::Dirs,
+    user_methods,
+};
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span};
 use specreel_speculate::Method;
@@ -149,21 +153,15 @@ impl StudioConfig {
 impl Default for StudioConfig {
     /// No clips, no methods, no playback; the user's files in their default directories.
     fn default() -> Self {
-        let base = etcetera::choose_base_strategy().ok();
-        let of =
-            |f: fn(&etcetera::base_strategy::Xdg) -> PathBuf| base.as_ref().map(|b| f(b).join("specreel"));
-        let config = of(etcetera::BaseStrategy::config_dir);
-        let data = of(etcetera::BaseStrategy::data_dir);
-        let state = of(|b| {
-            etcetera::BaseStrategy::state_dir(b).unwrap_or_else(|| etcetera::BaseStrategy::cache_dir(b))
-        });
+        let dirs = Dirs::find();
+        let of = |dir: fn(&Dirs) -> &PathBuf, name: &str| dirs.as_ref().map(|dirs| dir(dirs).join(name));
         Self {
             video: None,
             clips: Vec::new(),
             folders: Vec::new(),
             folder: None,
             methods: Vec::new(),
-            methods_dir: config.as_ref().map(|dir| dir.join("methods")),
+            methods_dir: dirs.as_ref().map(user_methods::folder),
             method: String::new(),
             request: RunRequest {
                 prompt: "Describe the video.".into(),
@@ -173,11 +171,11 @@ impl Default for StudioConfig {
             models: None,
             server: None,
             loaded: ModelPair::default(),
-            models_file: state.as_ref().map(|dir| dir.join("models.json")),
+            models_file: dirs.as_ref().map(Dirs::models),
             embedded: false,
             presets: PromptPreset::built_in(false),
             theme: "auto".into(),
-            theme_file: state.as_ref().map(|dir| dir.join("theme")),
+            theme_file: of(|dirs| &dirs.state, "theme"),
             is_first: false,
             colors: ColorDepth::default(),
             mouse: true,
@@ -192,16 +190,16 @@ impl Default for StudioConfig {
             probe: None,
             frames: None,
             image_protocol: ImageProtocol::Auto,
-            keymap: config.as_ref().map(|dir| dir.join("keymap.toml")),
-            themes: config.as_ref().map(|dir| dir.join("themes")),
-            prompts: data.as_ref().map(|dir| dir.join("prompts.jsonl")),
-            sessions: data.as_ref().map(|dir| dir.join("sessions")),
+            keymap: of(|dirs| &dirs.config, "keymap.toml"),
+            themes: of(|dirs| &dirs.config, "themes"),
+            prompts: of(|dirs| &dirs.data, "prompts.jsonl"),
+            sessions: of(|dirs| &dirs.data, "sessions"),
             record: true,
             keep: 1000,
             cut: None,
             listen: None,
-            recent: data.map(|dir| dir.join("recent.json")),
-            log: state.map(|dir| dir.join("studio.log")),
+            recent: of(|dirs| &dirs.data, "recent.json"),
+            log: of(|dirs| &dirs.state, "studio.log"),
         }
     }
 }

@@ -7,11 +7,13 @@ use super::{
     config::ClipFacts,
     frame_request::FrameRequest,
     key::Key,
-    model_store::{ModelList, ModelPair, OpenedPair, Pulling},
     mouse::Mouse,
 };
 use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
-use specreel_client::Transcript;
+use specreel_client::{
+    Transcript,
+    catalog::{ModelList, ModelPair, OpenedPair, Pulling},
+};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Cues, Event, Failure, Session, Span};

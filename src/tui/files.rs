@@ -160,26 +160,6 @@ pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// Replace a file as a whole, readable by the user alone.
-pub(crate) fn replace_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    persist(file, bytes, File::sync_all)
-}
-
-/// The same without waiting for the disk.
-pub(crate) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
-    persist(file, text.as_bytes(), |_| Ok(()))
-}
-
-fn persist(file: &Path, bytes: &[u8], sync: impl Fn(&File) -> std::io::Result<()>) -> std::io::Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("."));
-    specreel_client::private::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(bytes)?;
-    sync(new.as_file())?;
-    new.persist(file)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

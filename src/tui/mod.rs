@@ -25,7 +25,6 @@ mod keeper;
 mod knobs;
 mod line;
 mod model;
-mod model_store;
 mod mouse;
 mod painter;
 mod pane;
@@ -70,12 +69,12 @@ pub use effect::{
 pub use frame_request::FrameRequest;
 pub use images::ImageProtocol;
 pub use inline::Inline;
-pub use model_store::{
-    DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
-    StoredModel,
-};
 pub use mouse::{Mouse, MouseKind};
 pub use start::start;
 pub use studio::Studio;
 pub use training::{Look, TRAINING_SIZE, TrainingPicture};
+pub use specreel_client::catalog::{
+    DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
+    StoredModel,
+};
 pub use window::Notify;

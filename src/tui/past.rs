@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use crate::tui::{files, model::prompt::MAX_HISTORY};
+use crate::tui::model::prompt::MAX_HISTORY;
 use specreel_client::private;
 
 /// Bytes at the end of a file that are read: more than the prompts that are kept usually have.
@@ -77,7 +77,7 @@ fn shorten(file: &Path) -> io::Result<()> {
         text.extend(serde_json::to_vec(&prompt)?);
         text.push(b'\n');
     }
-    files::replace_private(file, &text)
+    private::replace(file, &text)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::tui::{effect::VideoFile, files};
+use specreel_client::private;
 use specreel_video::folder::is_video;
 
 const MOST: usize = 20;
@@ -33,7 +34,7 @@ pub(crate) fn remember(list: &Path, file: &Path) -> Result<(), String> {
     // JSON cannot hold a name that is not UTF-8.
     let names: Vec<&str> = paths.iter().filter_map(|p| p.to_str()).collect();
     let text = serde_json::to_string_pretty(&names).unwrap_or_default() + "\n";
-    files::replace_private(list, text.as_bytes())
+    private::replace(list, text.as_bytes())
         .map_err(|e| format!("cannot write the list of recent files {}: {e}", list.display()))
 }
 

@@ -18,12 +18,15 @@ use crate::tui::{
     effect::{BatchNews, CaptionEdit, Effect, Msg, PullNews, SpeechNews},
     error::StudioError,
     files,
-    model_store::Pulling,
     recent,
     scan::{self, scan},
 };
 use specreel_batch as batch;
-use specreel_client::{Transcript, catalog::remembered};
+use specreel_client::{
+    Transcript,
+    catalog::{Pulling, remembered},
+    private,
+};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
@@ -131,7 +134,7 @@ impl Driver {
                 }
                 // On this thread: a few bytes, and the order matters.
                 Effect::RememberTheme(file, name) => {
-                    if let Err(error) = files::write_private(&file, &(name + "\n")) {
+                    if let Err(error) = private::write(&file, (name + "\n").as_bytes()) {
                         tracing::warn!(%error, file = %file.display(), "the theme is not remembered");
                     }
                 }

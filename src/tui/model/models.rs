@@ -3,10 +3,10 @@
 use nucleo_matcher::Config;
 
 use super::search::fuzzy;
-use crate::tui::model_store::{
+use specreel_checkpoint::hub::ModelId;
+use specreel_client::catalog::{
     DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel,
 };
-use specreel_checkpoint::hub::ModelId;
 use specreel_record::{Failure, Ready, Stage};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use crate::tui::{
         Model,
         stack::{Screen, Turn},
     },
-    model_store::ModelPair,
     theme::Theme,
     update::models,
     widgets::{Frame, line_box},
 };
+use specreel_client::catalog::ModelPair;
 
 #[derive(Debug)]
 pub(crate) struct TowerLine {

@@ -6,10 +6,12 @@ use crate::tui::{
         EngineState, Model, Tone,
         models::{Change, Tab},
     },
-    model_store::{DrafterChoice, ModelPair, OpenedPair},
     update::{batch, runs},
 };
-use specreel_client::present::formats::bytes;
+use specreel_client::{
+    catalog::{DrafterChoice, ModelPair, OpenedPair},
+    present::formats::bytes,
+};
 use specreel_record::{Failure, Ready};
 
 /// Ask for the models, judged for the loaded pair and the selected clip.

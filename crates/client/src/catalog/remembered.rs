@@ -1,9 +1,6 @@
 //! The pair chosen last: a JSON file in the state directory. A pair whose files are gone is forgotten.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -16,12 +13,7 @@ pub fn write(file: &Path, pair: &ModelPair) -> std::io::Result<()> {
         DrafterChoice::Best | DrafterChoice::None => None,
     };
     let text = json!({ "target": pair.target, "mmproj": pair.mmproj, "drafter": drafter }).to_string() + "\n";
-    let folder = file.parent().unwrap_or(Path::new("."));
-    private::create_dir_all(folder)?;
-    let mut new = tempfile::NamedTempFile::new_in(folder)?;
-    new.write_all(text.as_bytes())?;
-    new.persist(file)?;
-    Ok(())
+    private::write(file, text.as_bytes())
 }
 
 /// The pair of a file: target, its vision tower, drafter. `None` if there is none, or one of its files is gone.

@@ -18,15 +18,17 @@ use crate::tui::{
         Model,
         models::{Change, Pull, Row as ModelRow, Tab},
     },
-    model_store::StoredModel,
     picker::Picker,
     text,
     theme::{Role, Theme},
     widgets::{Frame, dialog, list, number, popup, rule, track, typed_after, wrap},
 };
-use specreel_client::present::{
-    estimate,
-    formats::{bytes, parameters},
+use specreel_client::{
+    catalog::StoredModel,
+    present::{
+        estimate,
+        formats::{bytes, parameters},
+    },
 };
 
 /// Rows below the list: a rule, the details, and the work in progress.

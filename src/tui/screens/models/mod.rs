@@ -14,12 +14,12 @@ use crate::tui::{
         models::{Pull, Row, Tab},
         stack::{Screen, Turn},
     },
-    model_store::{DrafterChoice, ModelList, ModelPair},
     picker::Picker,
     theme::Theme,
     update::models,
     widgets::Frame,
 };
+use specreel_client::catalog::{DrafterChoice, ModelList, ModelPair};
 
 /// What is asked before it is done.
 #[derive(Clone, Debug, PartialEq)]
