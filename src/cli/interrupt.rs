@@ -1,16 +1,12 @@
 //! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP. The first sets the [`Interrupt`] flag, the second ends the process at
 //! once, without its temporary files.
 
-use std::{
-    sync::atomic::{AtomicI32, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use rustix::{io::Errno, process::Signal as Kind};
-use tokio::{
-    runtime::Runtime,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::end::End;
 pub use specreel_client::Interrupt;

@@ -1,9 +1,7 @@
 //! Panics. One on any thread goes to the log with its location; one that ends the command is reported as a failure.
 
-use std::{
-    backtrace::Backtrace,
-    panic::{self, AssertUnwindSafe, PanicHookInfo},
-};
+use std::backtrace::Backtrace;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 
 use specreel_record::{Failure, panic_words};
 

@@ -12,4 +12,4 @@ pub use color_depth::{ColorDepth, no_color};
 pub use error::StudioError;
 pub use key::{Key, KeyCode};
 pub use keymap::{DEFAULT_KEYMAP, KeyContext, Keymap};
-pub use theme::Theme;
+pub use theme::{Role, Theme};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use super::{rows::Kind, sidecar::replace, text::one_line};
+use super::{rows::Kind, sidecar::replace, text::one_line, *};
 
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];
 

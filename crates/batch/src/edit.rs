@@ -1,11 +1,7 @@
 //! A caption that a person has changed.
 
-use super::*;
-use super::{
-    claim::Claim,
-    rows::Caption,
-    sidecar::{hidden, replace},
-};
+use super::sidecar::{hidden, replace};
+use super::{claim::Claim, rows::Caption, *};
 use specreel_record::Cues;
 
 impl Caption {

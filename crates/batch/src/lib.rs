@@ -47,12 +47,10 @@ mod sidecar;
 mod table;
 pub mod text;
 
-use std::{
-    collections::{HashMap, HashSet},
-    fs::{File, OpenOptions},
-    io::{self, Read, Write},
-    path::{Path, PathBuf},
-};
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 

@@ -2,14 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::*;
-use super::{
-    claim::Claim,
-    ledger::{Done, Failed, Ledger, stamp},
-    rows::Caption,
-    sidecar::{combined, hidden, replace},
-    table::Table,
-};
+use super::ledger::{Done, Failed, Ledger, stamp};
+use super::sidecar::{combined, hidden, replace};
+use super::{claim::Claim, rows::Caption, table::Table, *};
 use specreel_record::FailureClass;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

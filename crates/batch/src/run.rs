@@ -2,14 +2,8 @@
 
 use std::{collections::VecDeque, ops::ControlFlow, time::Instant};
 
-use super::*;
-use super::{
-    claim::Claim,
-    ledger::stamp,
-    outputs::{Need, is_fatal},
-    rows::Caption,
-    text::prefixed,
-};
+use super::outputs::{Need, is_fatal};
+use super::{claim::Claim, ledger::stamp, rows::Caption, text::prefixed, *};
 use specreel_client::{Client, Ending, GRACE, Interrupt, Transcript};
 use specreel_engine::{Command, RunRequest};
 use specreel_record::{Event, Pieces, RunLog, Segment, StopReason};

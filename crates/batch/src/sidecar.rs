@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
+use super::rows::{Caption, object};
+use super::text::{one_line, prefixed};
 use super::*;
-use super::{
-    rows::{Caption, object},
-    text::{one_line, prefixed},
-};
 use specreel_client::present::export::{Format, Outline, Subtitles, subtitles::Cutter, timed};
 use specreel_record::Cues;
 

@@ -3,8 +3,7 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::*;
-use super::{claim::is_same, rows::Kind, sidecar::replace};
+use super::{claim::is_same, rows::Kind, sidecar::replace, *};
 use specreel_record::FailureClass;
 
 /// Bytes read at once.

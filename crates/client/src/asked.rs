@@ -1,9 +1,7 @@
 //! What is asked: a prompt or a preset, a system message, and a limit of words.
 
-use std::{
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use crate::{DEFAULT_PROMPT, Origin, PromptPreset, Setting, Settings, dirs::Dirs};
 use specreel_record::{Failure, FailureClass};

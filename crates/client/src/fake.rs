@@ -8,10 +8,8 @@ use tokio::sync::mpsc;
 
 use super::{Backend, Client, cancelled};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{
-    Event, EventKind, Failure, FailureClass, Started, Stats, StopReason, Verdict,
-    testing::{self, about, ended},
-};
+use specreel_record::testing::{self, about, ended};
+use specreel_record::{Event, EventKind, Failure, FailureClass, Started, Stats, StopReason, Verdict};
 use specreel_speculate::Method;
 
 type Answer = dyn Fn(&RunRequest) -> Vec<EventKind> + Send + Sync;

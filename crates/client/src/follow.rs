@@ -5,10 +5,8 @@ use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 use super::{Client, Interrupt};
 use specreel_engine::{Command, RunRequest};
 use specreel_model::ModelSpec;
-use specreel_record::{
-    Event, EventKind, Failure, Ready, RunLog, StopReason,
-    log::{RunState, Speed},
-};
+use specreel_record::log::{RunState, Speed};
+use specreel_record::{Event, EventKind, Failure, Ready, RunLog, StopReason};
 
 /// How long a cancelled run may take to end before it is abandoned.
 pub const GRACE: Duration = Duration::from_secs(5);

@@ -69,4 +69,4 @@ pub use settings::{
 };
 pub use start::StudioStart;
 pub use transcript::Transcript;
-pub use user_file::read_user_file;
+pub use user_file::{read_user_file, toml_files};

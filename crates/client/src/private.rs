@@ -1,10 +1,8 @@
 //! Files that hold prompts, captions and paths: the user alone reads them, as mode 0600 in directories that are made with 0700.
 
-use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
-    path::Path,
-};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
 
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};

@@ -1,11 +1,7 @@
 //! The runs of a server elsewhere, as the events of an engine that takes no commands.
 
-use std::{
-    collections::BTreeMap,
-    io::{BufRead, BufReader, Read},
-    thread,
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Read};
+use std::{collections::BTreeMap, thread, time::Duration};
 
 use tokio::sync::mpsc;
 use ureq::{Agent, Body, http::Uri};

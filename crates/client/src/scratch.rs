@@ -4,13 +4,10 @@
 //! by the next one that makes such a directory. Whether its process lives is not told by a number, which another process may have
 //! by now, but by a lock that the system releases however a process ends.
 
-use std::{
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError, mpsc},
-    time::Duration,
-};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::{io, time::Duration};
 
 /// How the names of all these directories begin.
 const PREFIX: &str = "specreel-";

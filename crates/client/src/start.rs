@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    PromptPreset, Settings,
-    catalog::{ModelPair, Store},
-};
+use crate::catalog::{ModelPair, Store};
+use crate::{PromptPreset, Settings};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::Failure;

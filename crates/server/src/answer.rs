@@ -4,12 +4,8 @@ use crate::api::{
     CachedTokens, Logprob, PieceReport, PromptReport, ReasoningTokens, Report, RowReport, RunReport,
     TokenReport, TopLogprob, Usage,
 };
-use specreel_client::present::{
-    ledger::{self, Mark},
-    reason::reason,
-    statistics::account,
-    verdicts::Role,
-};
+use specreel_client::present::ledger::{self, Mark};
+use specreel_client::present::{reason::reason, statistics::account, verdicts::Role};
 use specreel_engine::StopText;
 use specreel_record::{Event, EventKind, Failure, Pieces, RunLog, RunState, StopReason, Token};
 

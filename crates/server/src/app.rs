@@ -1,21 +1,12 @@
 //! What all routes share.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Semaphore;
 
-use crate::{
-    NAME,
-    feed::Feed,
-    metrics::Metrics,
-    options::{Defaults, Options},
-    pool::Pool,
-    speech::Speech,
-    videos::Videos,
-};
+use crate::options::{Defaults, Options};
+use crate::{NAME, feed::Feed, metrics::Metrics, pool::Pool, speech::Speech, videos::Videos};
 use specreel_record::{Failure, Ready};
 
 /// Bodies of the largest size that may be in memory at once.

@@ -1,12 +1,8 @@
 //! From a chat request to a run.
 
-use crate::{
-    api::{ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role},
-    app::App,
-    error::ApiError,
-    options::Listener,
-    videos::{Source, Video, Videos},
-};
+use crate::api::{ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role};
+use crate::videos::{Source, Video, Videos};
+use crate::{app::App, error::ApiError, options::Listener};
 use specreel_engine::{RunRequest, Turn};
 use specreel_record::{Failure, ToolCalls};
 use specreel_speculate::Method;

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use axum::{
-    Json,
-    http::{HeaderValue, StatusCode, header::RETRY_AFTER},
-    response::{IntoResponse, Response},
-};
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header::RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 

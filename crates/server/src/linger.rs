@@ -1,20 +1,12 @@
 //! Reads the rest of a request that is refused before its body was read to the end. A server that closes the connection instead
 //! breaks off the client's sending, and the client never sees why.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::{pin::Pin, time::Duration};
 
-use axum::{
-    body::{Body, BodyDataStream, Bytes, HttpBody},
-    extract::Request,
-    http::header::EXPECT,
-    middleware::Next,
-    response::Response,
-};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::{extract::Request, http::header::EXPECT, middleware::Next, response::Response};
 use futures_util::{Stream, StreamExt};
 
 /// How long the rest of a refused request is read.

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use rmcp::handler::server::{router::tool::ToolRouter, wrapper::Parameters};
+use rmcp::model::{
+    CallToolResult, ContentBlock, Implementation, ProgressNotificationParam, ProgressToken,
+    ServerCapabilities, ServerConfig,
+};
 use rmcp::{
-    ErrorData, Peer, RoleServer, ServerHandler, ServiceExt as _,
-    handler::server::{router::tool::ToolRouter, wrapper::Parameters},
-    model::{
-        CallToolResult, ContentBlock, Implementation, ProgressNotificationParam, ProgressToken,
-        ServerCapabilities, ServerConfig,
-    },
-    service::RequestContext,
-    tool, tool_handler, tool_router,
+    ErrorData, Peer, RoleServer, ServerHandler, ServiceExt as _, service::RequestContext, tool, tool_handler,
+    tool_router,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -18,14 +17,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    Defaults, Listener, Load, NAME, Options,
-    answer::Answer,
-    api::{ChatRequest, Content, Extension, Fields, Limit, MAX_NEW_TOKENS, MediaUrl, Message, Part, Role},
-    app::{App, SharedApp},
-    ask::{self, Asked},
-    error::ApiError,
+use crate::api::{
+    ChatRequest, Content, Extension, Fields, Limit, MAX_NEW_TOKENS, MediaUrl, Message, Part, Role,
 };
+use crate::app::{App, SharedApp};
+use crate::ask::{self, Asked};
+use crate::{Defaults, Listener, Load, NAME, Options, answer::Answer, error::ApiError};
 use specreel_client::Interrupt;
 use specreel_record::{Event, EventKind, Failure, Stage};
 

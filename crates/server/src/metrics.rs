@@ -1,10 +1,7 @@
 //! Counters, and their text for Prometheus.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{collections::BTreeMap, fmt::Write};
 
 use specreel_engine::memory;
 use specreel_record::{Stats, VerdictCounts};

@@ -1,10 +1,7 @@
 //! What a server is started with.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::{sync::Arc, time::Duration};
 
 use specreel_client::Transcript;
 use specreel_engine::RunRequest;

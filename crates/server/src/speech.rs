@@ -1,21 +1,15 @@
 //! What is said in a video: as a request says it, or as the speech model hears it.
 
-use std::{
-    path::PathBuf,
-    sync::{Mutex, TryLockError},
-    time::{Duration, SystemTime},
-};
+use std::path::PathBuf;
+use std::sync::{Mutex, TryLockError};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::{
-    api::Extension,
-    error::ApiError,
-    options::{Listen, Listener, Options},
-    pool::Refused,
-    videos::{Video, Videos},
-};
+use crate::options::{Listen, Listener, Options};
+use crate::videos::{Video, Videos};
+use crate::{api::Extension, error::ApiError, pool::Refused};
 use specreel_client::Transcript;
 use specreel_record::Span;
 

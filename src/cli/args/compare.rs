@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::{
-    part::SpanArgs,
-    run::{OutputArgs, RunArgs},
-};
+use crate::cli::args::part::SpanArgs;
+use crate::cli::args::run::{OutputArgs, RunArgs};
 
 #[derive(Debug, Args)]
 #[command(mut_arg("method", |arg| arg.hide(true)))]

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{
-    run::{MODELS, OUTPUT},
-    values::{device, dtype},
-};
+use super::run::{MODELS, OUTPUT};
+use super::values::{device, dtype};
 use specreel_tensor::{DeviceChoice, WeightType};
 
 #[derive(Debug, Args)]

@@ -6,15 +6,11 @@ use clap::{Args, ValueEnum};
 
 use super::values::choice;
 use crate::cli::output::style::Timed;
-use specreel_client::{
-    Config,
-    present::export::{Outline, Subtitles},
-    speech::{Between, SpeechModel, SpeechSource},
-};
-use specreel_record::{
-    Cues,
-    span::{LEAST_SEGMENT_S, seconds},
-};
+use specreel_client::Config;
+use specreel_client::present::export::{Outline, Subtitles};
+use specreel_client::speech::{Between, SpeechModel, SpeechSource};
+use specreel_record::Cues;
+use specreel_record::span::{LEAST_SEGMENT_S, seconds};
 
 /// A part of a video.
 #[derive(Clone, Copy, Debug, Default, Args)]

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{
-    part::{CuesArgs, Format},
-    run::{ColorChoice, OUTPUT},
-};
+use super::part::{CuesArgs, Format};
+use super::run::{ColorChoice, OUTPUT};
 use specreel_record::Pace;
 
 const PLAYBACK: &str = "Playback";

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{
-    part::{CuesArgs, SceneArgs, Segments, SpeechArgs, segments},
-    run::{OUTPUT, OutputArgs, RunArgs, VIDEO},
-    values::seconds,
-};
+use super::part::{CuesArgs, SceneArgs, Segments, SpeechArgs, segments};
+use super::run::{OUTPUT, OutputArgs, RunArgs, VIDEO};
+use super::values::seconds;
 
 const STREAM: &str = "Stream";
 

@@ -7,10 +7,8 @@ use self::resume::Kept;
 use std::cell::RefCell;
 
 use super::*;
-use crate::cli::{
-    args::run::OutputArgs,
-    output::printer::{PrintError, Printer, Style},
-};
+use crate::cli::args::run::OutputArgs;
+use crate::cli::output::printer::{PrintError, Printer, Style};
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
 use specreel_record::{Cues, Span, Stage, Verification};

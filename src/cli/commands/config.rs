@@ -1,10 +1,8 @@
 //! `specreel config`: the user's files, whether they are valid, examples and schemas.
 
 use super::*;
-use crate::{
-    cli::args::config::{ConfigArgs, File, What},
-    look::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme},
-};
+use crate::cli::args::config::{ConfigArgs, File, What};
+use crate::look::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme};
 use specreel_client::{Layer, PromptPreset, Setting};
 
 /// A configuration file with every key, commented out.

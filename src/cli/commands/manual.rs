@@ -1,10 +1,8 @@
 //! `specreel man`: man pages, one for each subcommand.
 
 use clap::Command;
-use clap_mangen::{
-    Man,
-    roff::{Roff, bold, roman},
-};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 
 use super::*;
 use crate::cli::args::manual::ManArgs;

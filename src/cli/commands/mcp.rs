@@ -1,9 +1,7 @@
 //! `specreel mcp`: the models as tools of the Model Context Protocol.
 
-use super::{
-    serve::{Prepared, prepare, runtime},
-    *,
-};
+use super::serve::{Prepared, prepare, runtime};
+use super::*;
 use crate::cli::args::mcp::McpArgs;
 use specreel_server::{McpServer, Options};
 

@@ -3,15 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use super::*;
-use crate::cli::args::{
-    part::SpeechModelArgs,
-    run::RunArgs,
-    serve::{MB, ServeArgs},
-};
-use specreel_client::{
-    present::text::clean,
-    speech::{Between, Ear},
-};
+use crate::cli::args::serve::{MB, ServeArgs};
+use crate::cli::args::{part::SpeechModelArgs, run::RunArgs};
+use specreel_client::present::text::clean;
+use specreel_client::speech::{Between, Ear};
 use specreel_engine::memory_check;
 use specreel_record::Ready;
 use specreel_server::{Defaults, Listen, Load, NAME, Options, Server};

@@ -1,10 +1,8 @@
 //! Output files that a flag names; existing ones are only overwritten with `--force`.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Seek, Write},
-    path::{Path, PathBuf},
-};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
 
 use specreel_client::private;
 use specreel_record::Failure;

@@ -10,17 +10,10 @@ use std::io::{self, Write};
 pub use super::style::{Style, Timed};
 use super::{color, new_file::OutputFile, progress::Progress, session::event_line, steps::Steps};
 use specreel_batch::{Polish, text::prefixed};
+use specreel_client::present::export::subtitles::{Cue, Cutter, stamp};
+use specreel_client::present::export::{Subtitles, timed};
 use specreel_client::present::wrap::{Wrapper, hang};
-use specreel_client::present::{
-    estimate,
-    export::{
-        Subtitles,
-        subtitles::{Cue, Cutter, stamp},
-        timed,
-    },
-    statistics::headline,
-    verdicts::Role,
-};
+use specreel_client::present::{estimate, statistics::headline, verdicts::Role};
 use specreel_client::user_methods;
 use specreel_record::{
     Event, EventKind, Failure, RunLog, Segment, Span, Stage, Started, Stats, StopReason, Verdict,

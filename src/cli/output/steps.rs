@@ -1,12 +1,8 @@
 //! `--steps`: the ledger of steps as lines, each as soon as its step is over.
 
-use specreel_client::present::wrap::hang;
+use specreel_client::present::ledger::{self, Mark, Piece, Row};
 use specreel_client::present::{
-    export::subtitles::stamp,
-    formats::duration,
-    ledger::{self, Mark, Piece, Row},
-    text::width,
-    verdicts::Role,
+    export::subtitles::stamp, formats::duration, text::width, verdicts::Role, wrap::hang,
 };
 use specreel_record::RunLog;
 

@@ -3,10 +3,8 @@
 //! The studio takes any word that is not a subcommand as a video, so clap's own message about a mistyped subcommand does not
 //! help.
 
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
 

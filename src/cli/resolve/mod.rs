@@ -7,16 +7,12 @@ pub mod stdin_video;
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::{
-    args::{StudioArgs, part::SpanArgs, run::RunArgs},
-    terminal,
-};
+use crate::cli::args::{StudioArgs, part::SpanArgs, run::RunArgs};
+use crate::cli::terminal;
+use specreel_client::asked::{self, Asked};
+use specreel_client::catalog::{self, Store, remembered};
 use specreel_client::{
-    Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, StudioStart,
-    asked::{self, Asked},
-    catalog::{self, Store, remembered},
-    dirs::Dirs,
-    user_methods,
+    Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, StudioStart, dirs::Dirs, user_methods,
 };
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory_check};

@@ -1,11 +1,8 @@
 //! What is said about the models of a run.
 
 use crate::cli::args::run::RunArgs;
-use specreel_client::{
-    Config,
-    catalog::{local, recipe},
-    present::text::clean,
-};
+use specreel_client::catalog::{local, recipe};
+use specreel_client::{Config, present::text::clean};
 use specreel_model::ModelSpec;
 use specreel_speculate::{Drafter, Method};
 

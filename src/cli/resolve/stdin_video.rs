@@ -3,13 +3,9 @@
 //! Where the system names open files (`/proc/self/fd`), the file has no other name, and disappears with the program however that
 //! ends. Elsewhere it is removed at the end of the program, or by the next one if this one is killed.
 
-use std::{
-    fs::File,
-    io::{self, IsTerminal, Read},
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
-    sync::OnceLock,
-};
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::{fs::File, os::fd::AsRawFd, sync::OnceLock};
 
 use specreel_client::scratch::Scratch;
 use specreel_record::{Event, EventKind, Failure, Started};

@@ -1,9 +1,7 @@
 //! The models that can be chosen, on disk and on the hub, as a face shows them.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use crate::PromptPreset;
 use specreel_engine::RunRequest;

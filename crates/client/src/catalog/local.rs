@@ -1,26 +1,18 @@
 //! The local models: the embedded pair, the configured folders, the caches of other programs.
 
-use std::{
-    cell::OnceCell,
-    path::{Path, PathBuf},
-};
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::gguf;
 use crate::{Config, dirs::Dirs};
-use specreel_checkpoint::{
-    ModelFiles,
-    gguf::{GgufModel, MAGIC},
-    hub::{Cache, HubError, ModelId, Settings, name_of},
-};
+use specreel_checkpoint::ModelFiles;
+use specreel_checkpoint::gguf::{GgufModel, MAGIC};
+use specreel_checkpoint::hub::{Cache, HubError, ModelId, Settings, name_of};
 use specreel_demo as assets;
-use specreel_model::{
-    ReadModel as _,
-    family::VlConfig,
-    inspect::{Facts, Interface},
-    known::KNOWN,
-};
+use specreel_model::inspect::{Facts, Interface};
+use specreel_model::{ReadModel as _, family::VlConfig, known::KNOWN};
 use specreel_record::Failure;
 use specreel_speculate::closest;
 

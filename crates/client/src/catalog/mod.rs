@@ -12,11 +12,8 @@ use std::path::{Path, PathBuf};
 use crate::{Setting, Settings, dirs::Dirs, weight_cache};
 use specreel_checkpoint::ModelFiles;
 use specreel_demo as assets;
-use specreel_model::{
-    ModelSpec,
-    draft_head::{DraftHeadConfig, Recipe},
-    family::Rope,
-};
+use specreel_model::draft_head::{DraftHeadConfig, Recipe};
+use specreel_model::{ModelSpec, family::Rope};
 use specreel_record::Failure;
 
 pub use choices::{

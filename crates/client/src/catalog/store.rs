@@ -1,31 +1,23 @@
 //! The models that the settings find, on disk and on the hub.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use super::{
-    choices::{
-        DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
-        StoredModel,
-    },
-    local::{self, Candidates, LocalModel},
-    spec,
+use super::choices::{
+    DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
+    StoredModel,
 };
+use super::local::{self, Candidates, LocalModel};
+use super::spec;
 use crate::{Config, PromptPreset, Setting, Settings, asked, dirs::Dirs};
-use specreel_checkpoint::{
-    gguf::{GgufFile, towers_of},
-    hub::{Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space},
+use specreel_checkpoint::gguf::{GgufFile, towers_of};
+use specreel_checkpoint::hub::{
+    Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space,
 };
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory, memory_check};
-use specreel_model::{
-    ModelSpec,
-    draft_head::DraftHeadConfig,
-    family::Rope,
-    known::{KNOWN, KnownModel},
-};
+use specreel_model::known::{KNOWN, KnownModel};
+use specreel_model::{ModelSpec, draft_head::DraftHeadConfig, family::Rope};
 use specreel_record::Failure;
 use specreel_tensor::WeightType;
 

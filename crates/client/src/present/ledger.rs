@@ -10,11 +10,8 @@
 
 use std::ops::Range;
 
-use super::{
-    formats::{NOTHING, plural},
-    reason::visible,
-    text,
-};
+use super::formats::{NOTHING, plural};
+use super::{reason::visible, text};
 use specreel_record::{RunLog, Step, Token, Verdict};
 
 /// Shown instead of drafts whose text was not recorded.

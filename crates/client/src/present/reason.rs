@@ -1,10 +1,8 @@
 //! Why a token is in the caption, in words.
 
 use super::{formats::percent, text::clean};
-use specreel_record::{
-    RunLog, Token,
-    log::{Chunk, Placed},
-};
+use specreel_record::log::{Chunk, Placed};
+use specreel_record::{RunLog, Token};
 
 /// The reason for a token: its verdict's, and the figures of this token.
 pub fn reason(placed: &Placed<'_>) -> String {

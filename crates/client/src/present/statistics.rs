@@ -3,15 +3,12 @@
 //! A new statistic is computed in `record::stats`, gets a field in [`Measures`] and a [`Column`] or a line here, and is then
 //! shown by every table (compare, bench, saved runs), the command line and the exported files.
 
-use super::{
-    formats::{NOTHING, differs_at, duration, percent, plural, rate, rough, speedup},
-    verdicts::lossless_mark,
-};
+use super::formats::{NOTHING, differs_at, duration, percent, plural, rate, rough, speedup};
+use super::verdicts::lossless_mark;
+use specreel_record::stats::{Equality, Tie};
 use specreel_record::{
     Comparison, Interval, Pieces, Promise, Row, RowState, RunLog, Speedup, Stats, StopReason, Traffic,
-    Verdict, Verification, paired,
-    stats::{Equality, Tie},
-    units::bytes,
+    Verdict, Verification, paired, units::bytes,
 };
 
 /// What the tables show of one method or run; `None` where a value is unknown or has no meaning.

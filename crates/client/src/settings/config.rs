@@ -1,10 +1,7 @@
 //! `config.toml`: the user's defaults, as one layer of settings, with the line of every key.
 
-use std::{
-    collections::BTreeMap,
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use std::{collections::BTreeMap, io::ErrorKind};
 
 use schemars::Schema;
 use toml::de::DeTable;

@@ -1,10 +1,7 @@
 //! A speech model.
 
-use std::{
-    ops::ControlFlow,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::sync::{Mutex, PoisonError};
+use std::{ops::ControlFlow, path::Path};
 
 use super::{Between, SpeechModel};
 use crate::{Transcript, catalog::local};

@@ -4,13 +4,11 @@ use serde_json::{Map, Value};
 use specreel_model::grammar::Constraint;
 use specreel_record::ToolCall;
 
-use super::{
-    fields::{self, Field, shown},
-    ignored,
-    request::{
-        ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, StreamOptions,
-        TemplateOptions,
-    },
+use super::fields::{self, Field, shown};
+use super::ignored;
+use super::request::{
+    ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, StreamOptions,
+    TemplateOptions,
 };
 use crate::error::ApiError;
 

@@ -9,15 +9,10 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::VecDeque,
-    path::PathBuf,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{collections::VecDeque, path::PathBuf};
 
 use tokio::sync::mpsc;
 

@@ -1,34 +1,23 @@
 //! `POST /v1/chat/completions`.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
+use std::{collections::VecDeque, future::Future, sync::Arc};
 
-use axum::{
-    Json,
-    body::Bytes,
-    extract::{Request, State},
-    http::{StatusCode, header},
-    response::{IntoResponse, Response, sse::Event as SseEvent},
-};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response, sse::Event as SseEvent};
+use axum::{Json, body::Bytes};
 use futures_util::{StreamExt, stream};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::sse::{self, data, named};
-use crate::{
-    answer::{Added, Answer},
-    api::{self, Chat, Choice, Chunk, ChunkChoice, Delta, Logprobs, MessageOut, Report},
-    app::{App, BODY_UNIT, SharedApp, now},
-    ask::{self, Asked},
-    error::ApiError,
-    metrics::Finished,
-    options::Listener,
-    pool::{Refused, Ticket},
-};
+use crate::answer::{Added, Answer};
+use crate::api::{self, Chat, Choice, Chunk, ChunkChoice, Delta, Logprobs, MessageOut, Report};
+use crate::app::{App, BODY_UNIT, SharedApp, now};
+use crate::ask::{self, Asked};
+use crate::pool::{Refused, Ticket};
+use crate::{error::ApiError, metrics::Finished, options::Listener};
 use specreel_record::{Event, EventKind, units::bytes};
 
 /// How long the head of a stream waits for the run to be checked, so that a refusal has a status.

@@ -1,24 +1,15 @@
 //! `/v1/files`: videos that are sent once and asked about often.
 
-use axum::{
-    Json,
-    body::Bytes,
-    extract::{
-        FromRequest, Multipart, Request, State,
-        multipart::{Field, MultipartError},
-    },
-    http::StatusCode,
-};
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest, Multipart, Request, State};
+use axum::{Json, body::Bytes, http::StatusCode};
 use tokio::sync::mpsc;
 
 use super::{IdPath, blocking, id};
 
-use crate::{
-    api::{FileDeleted, FileList, FileObject},
-    app::SharedApp,
-    error::ApiError,
-    videos::{Incoming, StoredFile},
-};
+use crate::api::{FileDeleted, FileList, FileObject};
+use crate::videos::{Incoming, StoredFile};
+use crate::{app::SharedApp, error::ApiError};
 
 /// Longest file name that is kept, in characters.
 const LONGEST_NAME: usize = 255;

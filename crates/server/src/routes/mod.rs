@@ -11,14 +11,11 @@ mod status;
 
 use std::any::Any;
 
-use axum::{
-    Router,
-    extract::{DefaultBodyLimit, Path, rejection::PathRejection},
-    http::StatusCode,
-    middleware::{from_fn, from_fn_with_state},
-    response::{IntoResponse, Response},
-    routing::{get, post},
-};
+use axum::extract::{DefaultBodyLimit, Path, rejection::PathRejection};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, http::StatusCode};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{app::SharedApp, error::ApiError, guard, linger};

@@ -4,12 +4,9 @@ use axum::{Json, extract::State, http::StatusCode};
 
 use super::{IdPath, id};
 
-use crate::{
-    NAME,
-    api::{ModelList, ModelObject},
-    app::{App, SharedApp},
-    error::ApiError,
-};
+use crate::api::{ModelList, ModelObject};
+use crate::app::{App, SharedApp};
+use crate::{NAME, error::ApiError};
 
 /// The target, and the name that always means it.
 fn models(app: &App) -> Vec<ModelObject> {

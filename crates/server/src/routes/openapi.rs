@@ -6,10 +6,8 @@ use axum::Json;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
-use crate::{
-    api::{Chat, ChatRequest, Chunk, FileDeleted, FileList, FileObject, ModelList, ModelObject},
-    error::ErrorBody,
-};
+use crate::api::{Chat, ChatRequest, Chunk, FileDeleted, FileList, FileObject, ModelList, ModelObject};
+use crate::error::ErrorBody;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
 

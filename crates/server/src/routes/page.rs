@@ -2,10 +2,8 @@
 
 use std::sync::LazyLock;
 
-use axum::{
-    http::header,
-    response::{Html, IntoResponse},
-};
+use axum::http::header;
+use axum::response::{Html, IntoResponse};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 use sha2::{Digest, Sha256};

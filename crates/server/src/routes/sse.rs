@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use axum::{
-    http::HeaderValue,
-    response::{
-        IntoResponse, Response,
-        sse::{Event as SseEvent, KeepAlive, Sse},
-    },
-};
+use axum::http::HeaderValue;
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 

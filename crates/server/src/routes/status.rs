@@ -1,17 +1,12 @@
 //! How the server is: `/health`, `/metrics`, and `/props` for clients of llama-server.
 
-use axum::{
-    Json,
-    extract::State,
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, extract::State};
 use serde_json::{Value, json};
 
-use crate::{
-    app::{App, SharedApp},
-    metrics::Load,
-};
+use crate::app::{App, SharedApp};
+use crate::metrics::Load;
 
 pub async fn health(State(app): State<SharedApp>) -> (StatusCode, Json<Value>) {
     let status = match app.pool.engines() {

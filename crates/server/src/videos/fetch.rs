@@ -1,22 +1,13 @@
 //! Videos at http and https URLs. Only public addresses are connected to: the names of URLs and of redirects are resolved here,
 //! and what was checked is what is connected to.
 
-use std::{
-    io::Read,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{io::Read, time::Duration};
 
 use axum::http::StatusCode;
-use ureq::{
-    Agent,
-    config::Config,
-    http::Uri,
-    unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
-        transport::{DefaultConnector, NextTimeout},
-    },
-};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, config::Config, http::Uri};
 
 use super::{short, store::Incoming};
 use crate::error::ApiError;

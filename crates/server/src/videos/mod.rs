@@ -11,10 +11,8 @@ mod tests;
 
 use std::{any::Any, path::PathBuf, sync::Arc};
 
-use base64::{
-    Engine as _,
-    engine::{GeneralPurpose, GeneralPurposeConfig},
-};
+use base64::Engine as _;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
 pub use self::store::{Incoming, Store, StoredFile};
 use self::{allowed::AllowedDirs, fetch::Fetcher};

@@ -6,17 +6,13 @@
 //! Everything that touches the disk blocks, for long if that stalls, and has no place on the threads that answer connections.
 //! [`Store::get`], [`Store::list`] and [`Store::used`] never wait for it.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    hash::{BuildHasher, Hasher, RandomState},
-    io::Write,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::StatusCode;
 use sha2::{Digest, Sha256};

@@ -2,8 +2,7 @@
 
 use super::*;
 use specreel_batch::{Clip, Outputs, outputs::Need};
-use specreel_client::present::estimate;
-use specreel_client::present::formats;
+use specreel_client::present::{estimate, formats};
 use specreel_record::Estimate;
 
 /// Number of videos, evenly spread, that the estimate reads.

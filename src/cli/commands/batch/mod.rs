@@ -7,16 +7,11 @@ mod report;
 use self::report::Reporter;
 
 use super::*;
-use crate::cli::{
-    args::{batch::BatchArgs, part::Format},
-    resolve::stdin_video,
-};
+use crate::cli::args::{batch::BatchArgs, part::Format};
+use crate::cli::resolve::stdin_video;
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
-use specreel_client::{
-    Transcript,
-    asked::limited,
-    speech::{Between, Speech},
-};
+use specreel_client::speech::{Between, Speech};
+use specreel_client::{Transcript, asked::limited};
 use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.

@@ -2,10 +2,8 @@
 
 use std::{collections::VecDeque, path::Path};
 
-use crate::cli::{
-    args::run::OutputArgs,
-    output::{new_file::OutputFile, session::SESSION},
-};
+use crate::cli::args::run::OutputArgs;
+use crate::cli::output::{new_file::OutputFile, session::SESSION};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Started, StopReason};
 

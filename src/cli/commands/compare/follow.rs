@@ -1,7 +1,6 @@
 //! The runs of a comparison, one after another on one engine.
 
-use super::reporter::Reporter;
-use super::*;
+use super::{reporter::Reporter, *};
 use crate::cli::commands::caption;
 use specreel_client::{self as client, Interrupt};
 

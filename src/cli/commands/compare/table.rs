@@ -1,13 +1,10 @@
 //! The comparison as a table of text. On a narrow terminal, long names are cut and the least important columns dropped, but
 //! never the one that says lossless or lossy.
 
-use super::text::Look;
-use super::*;
-use specreel_client::present::{
-    formats::NOTHING,
-    grid::{fitting, lay_out},
-    statistics::{COMPARISON, Measures},
-};
+use super::{text::Look, *};
+use specreel_client::present::formats::NOTHING;
+use specreel_client::present::grid::{fitting, lay_out};
+use specreel_client::present::statistics::{COMPARISON, Measures};
 
 /// The table, and the titles of the columns that were dropped.
 pub fn table(comparison: &Comparison, look: &Look) -> (String, Vec<String>) {

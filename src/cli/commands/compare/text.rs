@@ -1,7 +1,6 @@
 //! The comparison as text: table, notes on its figures, differences.
 
-use super::*;
-use super::{differences::differences, table::table};
+use super::{differences::differences, table::table, *};
 use specreel_client::present::statistics::comparison_notes;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

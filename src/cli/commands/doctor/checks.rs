@@ -3,20 +3,13 @@
 use ffmpeg_next::codec;
 
 use super::*;
-use crate::{
-    cli::{
-        args::{doctor::DoctorArgs, run::RunArgs, values},
-        commands,
-        output::terminal as term,
-    },
-    look::{ColorDepth, no_color},
-};
+use crate::cli::args::{doctor::DoctorArgs, run::RunArgs, values};
+use crate::cli::{commands, output::terminal as term};
+use crate::look::{ColorDepth, no_color};
 use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
 use specreel_record::Ready;
-use specreel_tensor::{
-    self as device, ComputeDevice, DeviceChoice, Gpu, WeightType,
-    cpu::{kernels, thread_pool::ThreadPool},
-};
+use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
+use specreel_tensor::{self as device, ComputeDevice, DeviceChoice, Gpu, WeightType};
 
 /// Devices of this build, and the kernels that this processor runs.
 pub fn build() -> Vec<Finding> {

@@ -3,10 +3,8 @@
 mod checks;
 
 use super::*;
-use crate::cli::{
-    args::{VERSION, doctor::DoctorArgs, run::ColorChoice},
-    config,
-};
+use crate::cli::args::{VERSION, doctor::DoctorArgs, run::ColorChoice};
+use crate::cli::config;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

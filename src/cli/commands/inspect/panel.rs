@@ -1,10 +1,7 @@
 //! A drawing of one frame: the drafter's visual tokens, and the scores of the cells.
 
-use super::*;
-use super::{
-    colors::{BRIGHT, DARK},
-    drafter_view::DrafterView,
-};
+use super::colors::{BRIGHT, DARK};
+use super::{drafter_view::DrafterView, *};
 
 /// Share of a frame's lightness that shows through its heat.
 const TEXTURE: f32 = 0.15;

@@ -4,14 +4,9 @@ use std::io::Cursor;
 
 use image::{ImageError, ImageFormat};
 
-use super::*;
-use super::{
-    drafter_view::DrafterView,
-    layout::{Content, Layout},
-    panel::{Panel, outline},
-    stills::Still,
-    summary::Summary,
-};
+use super::layout::{Content, Layout};
+use super::panel::{Panel, outline};
+use super::{drafter_view::DrafterView, stills::Still, summary::Summary, *};
 
 const SAMPLE: u32 = font::HEIGHT;
 const BAR: u32 = 160;

@@ -2,8 +2,7 @@
 
 use image::imageops::{self, FilterType};
 
-use super::drafter_view::DrafterView;
-use super::*;
+use super::{drafter_view::DrafterView, *};
 use specreel_record::Stage;
 use specreel_video::{Frame, Rule, Sampling, Video};
 

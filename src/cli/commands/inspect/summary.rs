@@ -1,7 +1,6 @@
 //! Figures of the drafter's share of a clip; the last line of `--json`.
 
-use super::drafter_view::DrafterView;
-use super::*;
+use super::{drafter_view::DrafterView, *};
 
 /// Maximum number of cells that are listed.
 const BEST: usize = 5;

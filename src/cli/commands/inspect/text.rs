@@ -2,11 +2,8 @@
 
 use std::fmt::Write;
 
-use super::*;
-use super::{
-    drafter_view::DrafterView,
-    summary::{Scores, Summary},
-};
+use super::summary::{Scores, Summary};
+use super::{drafter_view::DrafterView, *};
 
 pub fn text(summary: &Summary, view: &DrafterView, width: usize) -> String {
     let [frames, rows, columns] = summary.grid;

@@ -10,10 +10,8 @@ mod show;
 
 use super::*;
 use crate::cli::args::models::{ModelsArgs, ModelsCommand};
-use specreel_client::present::{
-    formats::parameters,
-    grid::{columns, fitting},
-};
+use specreel_client::present::formats::parameters;
+use specreel_client::present::grid::{columns, fitting};
 
 pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {

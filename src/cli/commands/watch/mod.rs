@@ -9,23 +9,15 @@ mod record;
 
 use std::{collections::HashSet, sync::Arc};
 
-use self::{
-    queue::{Item, Queue},
-    reader::{Origin, Reader},
-    record::Record,
-};
-use super::{
-    caption::{INCOMPLETE, ended, logprobs, one, resume::Kept, style},
-    *,
-};
-use crate::cli::{
-    args::watch::{Behind, WatchArgs},
-    output::printer::Printer,
-};
-use specreel_client::{
-    Transcript,
-    speech::{Between, Speech},
-};
+use self::queue::{Item, Queue};
+use self::reader::{Origin, Reader};
+use self::record::Record;
+use super::caption::{INCOMPLETE, ended, logprobs, one, resume::Kept, style};
+use super::*;
+use crate::cli::args::watch::{Behind, WatchArgs};
+use crate::cli::output::printer::Printer;
+use specreel_client::Transcript;
+use specreel_client::speech::{Between, Speech};
 use specreel_engine::memory_check;
 use specreel_record::{Segment, Span};
 use specreel_video::Options;

@@ -1,10 +1,7 @@
 //! What the reader of a stream hands over, in order. At most one segment waits, so memory is bounded.
 
-use std::{
-    collections::VecDeque,
-    ops::ControlFlow,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::{collections::VecDeque, ops::ControlFlow};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;

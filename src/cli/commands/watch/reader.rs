@@ -1,20 +1,13 @@
 //! The thread that reads a stream.
 
-use std::{
-    fs::File,
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{fs::File, ops::ControlFlow, sync::Arc};
 
 use super::queue::{News, Queue};
-use crate::cli::{
-    args::watch::WatchArgs,
-    end::End,
-    interrupt::{Interrupt, refused},
-    resolve::{self, stdin_video},
-};
+use crate::cli::interrupt::{Interrupt, refused};
+use crate::cli::resolve::{self, stdin_video};
+use crate::cli::{args::watch::WatchArgs, end::End};
 use specreel_record::Failure;
 use specreel_video::{Error, HeldFrames, Options, Stream, Watcher, follow, is_url, shown_url};
 

@@ -6,11 +6,8 @@ use serde_json::{Value, json};
 
 use crate::cli::output::new_file::{Named, OutputFile};
 use specreel_batch::text::one_line;
-use specreel_client::present::export::{
-    Outline, Subtitles,
-    subtitles::{Cutter, stamp},
-    timed,
-};
+use specreel_client::present::export::subtitles::{Cutter, stamp};
+use specreel_client::present::export::{Outline, Subtitles, timed};
 use specreel_record::{Cues, Failure, Span, span::seconds};
 
 const OUT: Named = Named {

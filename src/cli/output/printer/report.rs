@@ -2,11 +2,10 @@
 
 use super::{NAMES, PrintError, Printer};
 use crate::cli::output::color;
-use specreel_client::present::wrap::hang;
-use specreel_client::present::{
-    statistics::{NOT_MEASURED, ending, loosened, statistics, verdicts, verification},
-    verdicts::Role,
+use specreel_client::present::statistics::{
+    NOT_MEASURED, ending, loosened, statistics, verdicts, verification,
 };
+use specreel_client::present::{verdicts::Role, wrap::hang};
 use specreel_record::{Pieces, RunLog, RunState, Stats, StopReason, Verdict, Verification};
 use std::io::Write;
 

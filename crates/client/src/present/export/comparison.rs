@@ -1,13 +1,9 @@
 //! The page of a comparison: table, every method's caption by verdict, and its words against the baseline's.
 
-use super::{
-    html::{caption, escape, page, paragraph, token, words},
-    private::without_home,
-};
-use crate::present::{
-    statistics::{COMPARISON, Measures, comparison_notes},
-    verdicts::lossless_mark,
-};
+use super::html::{caption, escape, page, paragraph, token, words};
+use super::private::without_home;
+use crate::present::statistics::{COMPARISON, Measures, comparison_notes};
+use crate::present::verdicts::lossless_mark;
 use specreel_record::{Comparison, Row, RunLog, Span, Verdict};
 
 #[derive(Clone, Copy, Debug)]

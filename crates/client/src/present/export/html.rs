@@ -6,12 +6,8 @@
 use std::fmt::Write as _;
 
 use super::{Names, piece_span};
-use crate::present::{
-    reason::chunk_reason,
-    statistics::account,
-    text::clean,
-    verdicts::{LOOKS, Look, Role, lossless_mark},
-};
+use crate::present::verdicts::{LOOKS, Look, Role, lossless_mark};
+use crate::present::{reason::chunk_reason, statistics::account, text::clean};
 use specreel_record::{Change, Pieces, RunLog, Step, Verdict, difference};
 
 const STYLE: &str = include_str!("page.css");
