@@ -27,13 +27,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 pub use args::Cli;
 
-use args::{
-    Command, StudioArgs,
-    batch::BatchArgs,
-    caption::CaptionArgs,
-    part::PartArgs,
-    run::{ColorChoice, OutputArgs},
-};
+use args::{Command, StudioArgs, caption::CaptionArgs, run::ColorChoice};
 use commands::{
     caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, watch,
 };
@@ -178,19 +172,5 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
         tell!("note: the studio needs a terminal; captioning the embedded clip `demo` instead");
         "demo".into()
     });
-    let (part, output) = (PartArgs::default(), OutputArgs::default());
-    caption::run(
-        &mut CaptionArgs {
-            videos: vec![video],
-            batch: BatchArgs::default(),
-            part,
-            run: args.run,
-            output,
-            resume: false,
-            dry_run: false,
-            verify: None,
-            steps: false,
-        },
-        config,
-    )
+    caption::run(&mut CaptionArgs { videos: vec![video], run: args.run, ..CaptionArgs::default() }, config)
 }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::rows::Caption;
-use super::*;
+use super::{rows::Caption, *};
 use specreel_client::present::{formats, statistics};
 use specreel_record::{Event, Stats, Verification};
 use specreel_video::Division;
@@ -178,10 +177,14 @@ impl From<io::Error> for Halt {
 /// Receives a batch's progress.
 pub trait Report {
     /// An event of a run. Fails if it cannot be reported; the batch ends.
-    fn event(&mut self, event: &Event) -> io::Result<()>;
+    fn event(&mut self, _event: &Event) -> io::Result<()> {
+        Ok(())
+    }
 
     /// A clip is over. Fails if it cannot be reported; the batch ends.
-    fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()>;
+    fn clip(&mut self, _ended: &Ended<'_>, _progress: &Progress) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Small files that a user names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use specreel_record::Failure;
 
@@ -19,4 +19,13 @@ pub fn read_user_file(file: &Path, what: &str, most: u64, hint: &str) -> Result<
         return Err(failed(format!("it is longer than {} MiB", most >> 20)));
     }
     std::fs::read(file).map_err(|error| failed(error.to_string()))
+}
+
+/// The TOML files of a directory, by name; none if it cannot be read.
+pub fn toml_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    files
 }

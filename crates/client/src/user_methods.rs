@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::dirs::Dirs;
+use crate::{dirs::Dirs, toml_files};
 use specreel_record::Failure;
 use specreel_speculate::{Method, MethodError};
 
@@ -13,11 +13,7 @@ pub fn folder(dirs: &Dirs) -> PathBuf {
 }
 
 fn files(dirs: Option<&Dirs>) -> Vec<PathBuf> {
-    let entries = dirs.and_then(|dirs| std::fs::read_dir(folder(dirs)).ok());
-    let mut files: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|e| e == "toml"));
-    files.sort();
-    files
+    dirs.map(|dirs| toml_files(&folder(dirs))).unwrap_or_default()
 }
 
 pub fn names(dirs: Option<&Dirs>) -> Vec<String> {

@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{
-    batch::BatchArgs,
-    part::PartArgs,
-    run::{OUTPUT, OutputArgs, RunArgs},
-};
+use super::run::{OUTPUT, OutputArgs, RunArgs};
+use super::{batch::BatchArgs, part::PartArgs};
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct CaptionArgs {
     /// Videos: files, directories, @LIST (a file with one path a line) or patterns; `demo` or `demo:2` is an embedded clip, `-`
     /// reads a video from stdin

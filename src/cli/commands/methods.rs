@@ -39,8 +39,7 @@ pub fn run(args: &MethodsArgs) -> Result<i32, End> {
             }
         }
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 /// The method of a file path, or of the name of a user method.

@@ -19,40 +19,29 @@ pub mod replay;
 pub mod serve;
 pub mod watch;
 
-use std::{
-    io::{self, IsTerminal, Write},
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::{ops::ControlFlow, time::Duration};
 
 use clap::CommandFactory;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::{
-    args::{Cli, caption::CaptionArgs},
-    config::Config,
-    end::End,
-    interrupt::{Interrupt, interrupted, listen, loading, runtime},
-    output::{
-        color,
-        new_file::{CHECK_DISK, Named, OutputFile},
-        progress::Progress,
-        report,
-        session::event_line,
-        terminal,
-    },
-    resolve,
-};
-use specreel_client::{
-    Client, Ending, GRACE, Settings, asked,
-    catalog::{self, local},
-    dirs::Dirs,
-    present::{estimate, wrap::hang},
-    user_methods,
-};
+use crate::cli::args::{Cli, caption::CaptionArgs};
+use crate::cli::interrupt::{Interrupt, interrupted, listen, loading, runtime};
+use crate::cli::output::new_file::{CHECK_DISK, Named, OutputFile};
+use crate::cli::output::{color, progress::Progress, report, session::event_line, terminal};
+use crate::cli::{config::Config, end::End, resolve};
+use specreel_client::catalog::{self, local};
+use specreel_client::present::{estimate, wrap::hang};
+use specreel_client::{Client, Ending, GRACE, Settings, asked, dirs::Dirs, user_methods};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Event, EventKind, Failure, FailureClass, RunLog, StopReason, units::bytes};
 use specreel_speculate::Method;
+
+/// Write what a command prints, as a whole.
+fn print(text: &str) -> Result<i32, End> {
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(0)
+}

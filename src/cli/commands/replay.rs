@@ -2,17 +2,14 @@
 
 use std::io::Read;
 
-use super::caption::ended;
+use super::caption::{ended, style};
 use super::*;
-use crate::cli::{
-    args::replay::ReplayArgs,
-    output::printer::{Flow, Printer, Style},
-};
+use crate::cli::args::replay::ReplayArgs;
+use crate::cli::args::run::OutputArgs;
+use crate::cli::output::printer::{Flow, Printer, Style};
 use specreel_client::present::player::Player;
-use specreel_record::{
-    Pace, Session, Started,
-    session::{RecordedEvent, SessionError},
-};
+use specreel_record::session::{RecordedEvent, SessionError};
+use specreel_record::{Pace, Session, Started};
 
 /// Maximum bytes of a session that are read from stdin.
 const MAX_STDIN: u64 = 1 << 30;
@@ -69,18 +66,10 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let interrupt = listen(|| {})?;
     let runtime = runtime()?;
     let terminal = std::io::stdout().is_terminal();
-    let style = Style {
-        json: args.json,
-        color: terminal::color_stdout(args.color) && !args.json,
-        color_talk: terminal::color_stderr(args.color),
-        quiet: args.quiet,
-        terminal,
-        columns: terminal::columns(),
-        columns_talk: terminal::columns_stderr(),
-        timed: args.format.timed(),
-        cues: args.cues.cues.unwrap_or_default(),
-        steps: args.steps,
-    };
+    let output =
+        OutputArgs { json: args.json, color: args.color, quiet: args.quiet, ..OutputArgs::default() };
+    let style = style(&output, args.cues.cues.unwrap_or_default());
+    let style = Style { timed: args.format.timed(), steps: args.steps, ..style };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
     let mut printer = Printer::new(out, talk, style, progress, None, 0);

@@ -1,20 +1,15 @@
 //! `specreel caption --stdin`: a path a line in, a JSON line out, for a program that keeps specreel loaded.
 
-use std::{
-    ffi::OsStr,
-    io::{BufRead, Read as _},
-    os::unix::ffi::OsStrExt,
-    sync::{
-        Arc, Mutex, PoisonError, TryLockError,
-        mpsc::{Receiver, sync_channel},
-    },
-};
+use std::io::{BufRead, Read as _};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use serde::Deserialize;
 
 use super::*;
 use crate::cli::interrupt;
-use specreel_batch::{Ended, Progress, Report, rows::object};
+use specreel_batch::{Report, rows::object};
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
@@ -104,15 +99,7 @@ fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
 
 struct Silent;
 
-impl Report for Silent {
-    fn event(&mut self, _: &Event) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn clip(&mut self, _: &Ended<'_>, _: &Progress) -> io::Result<()> {
-        Ok(())
-    }
-}
+impl Report for Silent {}
 
 /// Caption videos as they are asked for, until stdin ends.
 pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {

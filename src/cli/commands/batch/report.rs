@@ -8,8 +8,7 @@ use serde_json::Map;
 use super::*;
 use crate::cli::args::run::OutputArgs;
 use specreel_batch::{Ended, Outcome, Progress, Report, Sidecar, Summary, text::one_line};
-use specreel_client::present::estimate;
-use specreel_client::present::formats::plural;
+use specreel_client::present::{estimate, formats::plural};
 use specreel_record::{Cues, PromptSeen, Ready};
 
 /// Interval of progress lines without a terminal.
@@ -58,7 +57,7 @@ impl Reporter {
         if self.json {
             let line = json!({ "run": 0, "event": "clip", "video": path.to_string_lossy(), "outcome": "failed",
                 "error": failure.error, "hint": failure.hint });
-            return print(&line);
+            return put(&line);
         }
         Ok(())
     }
@@ -83,7 +82,7 @@ impl Reporter {
                     progress.differing.iter().map(|differing| differing.video.to_string_lossy()).collect();
                 line["broken"] = progress.broken().into();
             }
-            return print(&line);
+            return put(&line);
         }
         if self.quiet {
             return Ok(());
@@ -224,14 +223,14 @@ impl Report for Reporter {
             line.extend(hint.map(|hint| ("hint".to_owned(), hint.into())));
             line.insert("over".into(), progress.over().into());
             line.insert("total".into(), progress.total.into());
-            return print(&Value::Object(line));
+            return put(&Value::Object(line));
         }
         self.progress(progress);
         Ok(())
     }
 }
 
-fn print(line: &Value) -> io::Result<()> {
+fn put(line: &Value) -> io::Result<()> {
     io::stdout().write_all(format!("{line}\n").as_bytes())
 }
 

@@ -11,7 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use super::*;
 use crate::{cli::config, look::Theme};
 use specreel_checkpoint::gguf::file_names;
-use specreel_client::PromptPreset;
+use specreel_client::{PromptPreset, toml_files};
 use specreel_demo as assets;
 use specreel_model::known::{KNOWN, KnownModel};
 use specreel_speculate::method::{AXES, Key, Value as Takes};
@@ -38,12 +38,15 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         (_, "set") => sets(),
         (_, "target" | "drafter") | ("models inspect" | "models remove", "model") => models(),
         (_, "preset") => presets(),
-        (_, "mmproj" | "drafter_mmproj") => towers(),
-        (_, "device" | "drafter_device") => devices(),
+        // GGUF files of any name.
+        (_, "mmproj" | "drafter_mmproj") => ArgValueCompleter::new(PathCompleter::any().filter(is_gguf)),
+        (_, "device" | "drafter_device") => {
+            among(|| plain(["auto", "cpu"].into_iter().chain(accelerators())))
+        }
         (_, "dtype") => dtypes(),
         (_, "tower_dtype") => tower_dtypes(),
         (_, "kv_type") => kv_types(),
-        (_, "rope") => ropes(),
+        (_, "rope") => among(|| plain(["auto", "mrope", "sequential"])),
         (_, "theme") => themes(),
         ("man", "command") => subcommands(),
         ("models pull", "id") => published(),
@@ -147,11 +150,6 @@ fn models() -> ArgValueCompleter {
     })
 }
 
-/// Vision towers: GGUF files of any name.
-fn towers() -> ArgValueCompleter {
-    ArgValueCompleter::new(PathCompleter::any().filter(is_gguf))
-}
-
 fn is_gguf(path: &Path) -> bool {
     path.file_name().is_some_and(|name| file_names::is_gguf(&name.to_string_lossy())) && path.is_file()
 }
@@ -181,10 +179,6 @@ fn accelerators() -> impl Iterator<Item = &'static str> {
     all.into_iter().filter(|(_, built)| *built).map(|(name, _)| name)
 }
 
-fn devices() -> ArgValueCompleter {
-    among(|| plain(["auto", "cpu"].into_iter().chain(accelerators())))
-}
-
 fn dtypes() -> ArgValueCompleter {
     among(|| plain([WeightType::Auto].into_iter().chain(WeightType::ALL).map(WeightType::name)))
 }
@@ -209,27 +203,15 @@ fn presets() -> ArgValueCompleter {
     })
 }
 
-fn ropes() -> ArgValueCompleter {
-    among(|| plain(["auto", "mrope", "sequential"]))
-}
-
 /// Themes: built-in ones and your own.
 fn themes() -> ArgValueCompleter {
     among(|| {
         let built_in = plain(std::iter::once("auto").chain(Theme::names()));
-        let own = Dirs::find().map(|dirs| dirs.config.join("themes"));
-        let own = own.as_deref().map(stems).unwrap_or_default();
-        built_in.into_iter().chain(own.into_iter().map(|name| (name, Some("your own theme".into()))))
+        let files = Dirs::find().map(|dirs| toml_files(&dirs.config.join("themes"))).unwrap_or_default();
+        let name = |file: PathBuf| Some(file.file_stem()?.to_str()?.to_owned());
+        let own = files.into_iter().filter_map(name).map(|name| (name, Some("your own theme".into())));
+        built_in.into_iter().chain(own)
     })
-}
-
-fn stems(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = entries.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    let mut names: Vec<String> =
-        files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
-    names.sort();
-    names
 }
 
 fn videos() -> ArgValueCompleter {

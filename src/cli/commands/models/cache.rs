@@ -4,10 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::*;
 use crate::cli::args::models::{CacheArgs, CacheCommand};
-use specreel_checkpoint::{
-    WeightCache,
-    weight_cache::{CacheEntry, EntryState, Standing},
-};
+use specreel_checkpoint::WeightCache;
+use specreel_checkpoint::weight_cache::{CacheEntry, EntryState, Standing};
 use specreel_client::{present::formats::ago, weight_cache};
 
 pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
@@ -33,8 +31,7 @@ fn list(cache: &WeightCache, json: bool) -> Result<i32, End> {
         let table = if entries.is_empty() { String::new() } else { table(&entries, terminal::columns()) };
         table + &summary
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 fn table(entries: &[CacheEntry], width: Option<usize>) -> String {
@@ -100,8 +97,7 @@ fn clear(cache: &WeightCache, name: Option<&str>, stale: bool, json: bool) -> Re
     } else {
         format!("{} removed, {} freed\n", entries.len(), bytes(freed))
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 /// Exit code 3 if some weights are damaged.

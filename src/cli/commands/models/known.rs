@@ -4,10 +4,8 @@ use super::*;
 use specreel_checkpoint::hub::{Cache, ModelId, Settings};
 use specreel_client::present::text;
 use specreel_engine::memory;
-use specreel_model::{
-    inspect::Memory,
-    known::{GgufType, KNOWN, KnownModel},
-};
+use specreel_model::inspect::Memory;
+use specreel_model::known::{GgufType, KNOWN, KnownModel};
 use specreel_tensor::WeightType;
 
 /// The types that are tried on this machine, the default first.
@@ -48,8 +46,7 @@ pub fn run(json: bool) -> Result<i32, End> {
         true => format!("{}\n", Value::Array(here.iter().map(as_json).collect())),
         false => table(&here, terminal::columns()),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 fn table(here: &[Here], width: Option<usize>) -> String {

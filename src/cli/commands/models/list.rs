@@ -15,8 +15,7 @@ pub fn run(json: bool, config: &Config) -> Result<i32, End> {
     } else {
         table(&models, terminal::columns())
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 fn table(models: &[(LocalModel, Result<Summary, Failure>)], width: Option<usize>) -> String {

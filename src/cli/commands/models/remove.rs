@@ -10,6 +10,5 @@ pub fn run(model: &Path, json: bool) -> Result<i32, End> {
         true => format!("{}\n", json!({ "removed": dir, "bytes": freed })),
         false => format!("{} removed, {} freed\n", color::plain(&model.display().to_string()), bytes(freed)),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use super::*;
 use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
 use specreel_engine::memory;
-use specreel_model::{
-    draft_head::DraftHeadConfig,
-    inspect::{Conversion, Inspection},
-};
+use specreel_model::draft_head::DraftHeadConfig;
+use specreel_model::inspect::{Conversion, Inspection};
 use specreel_record::units;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
@@ -119,8 +117,7 @@ fn draft_head(dir: &Path, as_json: bool) -> Result<i32, End> {
             color::plain(&shown)
         )
     };
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(0)
+    print(&text)
 }
 
 /// A row about what tensors become.
