@@ -47,7 +47,9 @@ pub fn find(name: &str) -> Result<Method, Failure> {
             match closest(&name, &known).filter(is_own) {
                 Some(near) => Failure::usage(
                     format!("unknown method `{name}`"),
-                    format!("did you mean `{near}`? `specreel-lab methods` lists the methods of the laboratory"),
+                    format!(
+                        "did you mean `{near}`? `specreel-lab methods` lists the methods of the laboratory"
+                    ),
                 ),
                 None => MethodError::Unknown { name, known }.into(),
             }

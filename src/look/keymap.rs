@@ -253,10 +253,15 @@ impl Keymap {
         context.chain().flat_map(of).filter(|k| self.action(context, *k) == Some(action)).collect()
     }
 
-    /// The first key of each of these actions in a context, as the screen shows them; those that are unbound are left out.
+    /// The first key of an action in a context, as the screen shows it; `None` if it is unbound.
+    pub(crate) fn first(&self, context: KeyContext, action: Action) -> Option<String> {
+        self.keys(context, action).first().map(ToString::to_string)
+    }
+
+    /// The first keys of these actions.
     pub(crate) fn shown(&self, context: KeyContext, actions: &[Action]) -> String {
-        let first = |action: &Action| self.keys(context, *action).first().map(ToString::to_string);
-        actions.iter().filter_map(first).collect::<Vec<_>>().join(" ")
+        let keys = actions.iter().filter_map(|action| self.first(context, *action));
+        keys.collect::<Vec<_>>().join(" ")
     }
 
     /// The help page in this context: contexts with their actions and keys, first those whose keys work here.

@@ -6,19 +6,15 @@
 
 use std::{borrow::Cow, ops::Range, path::Path};
 
-use ratatui::{
-    style::{Color, Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
 use serde::Deserialize;
 use serde_json::json;
-use toml::{
-    Spanned,
-    de::{DeTable, ValueDeserializer},
-};
+use toml::Spanned;
+use toml::de::{DeTable, ValueDeserializer};
 
 use super::{color_depth::ColorDepth, error::StudioError};
-use specreel_client::present::verdicts;
+use specreel_client::{present::verdicts, toml_files};
 use specreel_record::Verdict;
 
 const BUILT_IN: [(&str, &str); 12] = [
@@ -39,7 +35,7 @@ const BUILT_IN: [(&str, &str); 12] = [
 macro_rules! roles {
     ($($variant:ident $name:literal),* $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Role { $($variant),* }
+        pub enum Role { $($variant),* }
 
         impl Role {
             const ALL: &'static [(Role, &'static str)] = &[$((Role::$variant, $name)),*];
@@ -103,11 +99,7 @@ impl Theme {
             let text = without_colors.filter(|_| depth == ColorDepth::None).unwrap_or(text);
             themes.push(Self::read(name, (&format!("built-in theme {name}"), text), depth, None)?);
         }
-        let entries = folder.and_then(|folder| std::fs::read_dir(folder).ok());
-        let mut files: Vec<_> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
-        files.retain(|f| f.extension().is_some_and(|e| e == "toml"));
-        files.sort();
-        for file in files {
+        for file in folder.map(toml_files).unwrap_or_default() {
             let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&file)
                 .map_err(|source| StudioError::Read { file: file.clone(), source });
@@ -130,7 +122,13 @@ impl Theme {
         Ok(themes.swap_remove(at))
     }
 
-    pub(crate) fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
+    /// The index of the theme of this name; `auto` is dark or light by `COLORFGBG`.
+    /// Errors: there is none.
+    pub fn position(themes: &[Self], name: &str) -> Result<usize, StudioError> {
+        let name = match name {
+            "auto" | "" => guessed(std::env::var("COLORFGBG").ok().as_deref()),
+            name => name,
+        };
         themes.iter().position(|t| t.name == name).ok_or_else(|| {
             let known = themes.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(", ");
             StudioError::NoTheme { name: name.into(), known }
@@ -215,20 +213,29 @@ impl Theme {
         Ok(Self { name: name.into(), styles })
     }
 
-    pub(crate) fn style(&self, role: Role) -> Style {
+    pub fn style(&self, role: Role) -> Style {
         self.styles[role as usize]
     }
 
-    pub(crate) fn span<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Span<'a> {
+    pub fn span<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Span<'a> {
         Span::styled(words, self.style(role))
     }
 
-    pub(crate) fn line<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Line<'a> {
+    pub fn line<'a>(&self, role: Role, words: impl Into<Cow<'a, str>>) -> Line<'a> {
         Line::styled(words, self.style(role))
     }
 
     pub(crate) fn verdict(&self, verdict: Verdict) -> Style {
         self.style(Role::of(verdicts::Role::of(verdict)))
+    }
+}
+
+/// Dark or light by `COLORFGBG`, which is `foreground;background` as ANSI color numbers.
+fn guessed(colorfgbg: Option<&str>) -> &'static str {
+    let background = colorfgbg.and_then(|v| v.rsplit(';').next()).and_then(|v| v.parse::<u8>().ok());
+    match background {
+        Some(7 | 9..=15) => "light",
+        _ => "dark",
     }
 }
 

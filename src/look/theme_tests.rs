@@ -126,3 +126,11 @@ fn every_style_of_every_theme_can_be_read() {
         }
     }
 }
+
+#[test]
+fn colorfgbg_selects_the_theme() {
+    assert_eq!(guessed(None), "dark");
+    assert_eq!(guessed(Some("15;0")), "dark");
+    assert_eq!(guessed(Some("0;15")), "light");
+    assert_eq!(guessed(Some("0;default;15")), "light");
+}

@@ -2,45 +2,28 @@
 
 mod perform;
 
-use std::{
-    io::{IsTerminal, Write},
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
-    time::{Duration, Instant},
-};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, atomic::AtomicBool};
+use std::time::{Duration, Instant};
 
 use crossterm::event::Event as TerminalEvent;
 use tokio::sync::{Notify, mpsc};
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        batch_worker::BatchWorker,
-        config::{Cut, Listen, Probe, StudioConfig},
-        effect::{BatchNews, Effect, Msg},
-        error::StudioError,
-        files,
-        frame_loader::FrameLoader,
-        frames::Frames,
-        images::{self, ImageProtocol},
-        keeper::Keeper,
-        key::Key,
-        model::TICK,
-        mouse::Mouse,
-        painter::{Painted, Painter},
-        question::{self, Late},
-        recorder::{PATIENCE, Recorder},
-        signals::{Signal, Signals},
-        studio::Studio,
-        terminal::{Features, Screen},
-        terminal_events::TerminalEvents,
-        theme::Theme,
-        turns,
-        window::Window,
-        worker::Workers,
-    },
+use crate::look::{ColorDepth, Key, StudioError, Theme};
+use crate::tui::effect::{BatchNews, Effect, Msg};
+use crate::tui::images::{self, ImageProtocol};
+use crate::tui::painter::{Painted, Painter};
+use crate::tui::question::{self, Late};
+use crate::tui::recorder::{PATIENCE, Recorder};
+use crate::tui::signals::{Signal, Signals};
+use crate::tui::terminal::{Features, Screen};
+use crate::tui::{
+    batch_worker::BatchWorker, config::StudioConfig, files, frame_loader::FrameLoader, frames::Frames,
+    keeper::Keeper, model::TICK, mouse::Mouse, studio::Studio, terminal_events::TerminalEvents, turns,
+    window::Window, worker::Workers,
 };
-use specreel_client::{Client, Remote, UNSEEN, catalog::ModelStore};
+use specreel_client::{Client, Remote, UNSEEN};
 use specreel_record::Event;
 
 const PLAY: Duration = Duration::from_millis(34);
@@ -84,9 +67,9 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
     let screen = Screen::take(config.log.as_deref(), features, move || tell.notify_one())?;
     let (messages, inbox) = mpsc::channel(64);
     let (paintings, painted) = mpsc::channel(4);
-    let kept = config.sessions.filter(|_| config.record);
+    let kept = config.sessions.clone().filter(|_| config.record);
     let recorder = Recorder::start(kept.clone(), messages.clone());
-    let keeper = Keeper::start(config.prompts, messages.clone(), kept, config.keep);
+    let keeper = Keeper::start(config.prompts.clone(), messages.clone(), kept, config.keep);
     let driver = Driver {
         begun: Instant::now(),
         studio,
@@ -100,17 +83,14 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         frames: Frames::default(),
         painter: Painter::new(config.image_protocol, answers.cell, inside),
         paintings,
-        frame_loader: FrameLoader::new(config.frames),
+        frame_loader: FrameLoader::new(config.frames.clone()),
         late: Late::after(&answers, Instant::now()),
         workers: Workers::new(messages.clone()),
         messages,
         batch: None,
         batch_news: None,
-        probe: config.probe,
-        models: config.models,
+        config,
         pull_cancelled: Arc::default(),
-        cut: config.cut,
-        listen: config.listen,
         listen_cancelled: Arc::default(),
         keeper,
         probing: false,
@@ -157,12 +137,9 @@ struct Driver {
     messages: mpsc::Sender<Msg>,
     batch: Option<BatchWorker>,
     batch_news: Option<mpsc::Receiver<Msg>>,
-    probe: Option<Probe>,
-    models: Option<Arc<dyn ModelStore>>,
+    config: StudioConfig,
     /// Set to cancel the download.
     pull_cancelled: Arc<AtomicBool>,
-    cut: Option<Cut>,
-    listen: Option<Listen>,
     /// Set to end the speech model's work.
     listen_cancelled: Arc<AtomicBool>,
     keeper: Keeper,

@@ -1,12 +1,10 @@
 //! The directory of saved runs: its list, and reading, deleting and pruning its files. Everything here may block and runs
 //! off the studio's thread.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::tui::{knobs::label, text};
 use specreel_record::{

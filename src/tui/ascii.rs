@@ -5,7 +5,7 @@
 use ratatui::buffer::Buffer;
 
 /// Replace all other characters by ASCII. Widths stay: a wide character becomes `?` and a space.
-pub(crate) fn reduce(buffer: &mut Buffer) {
+pub fn reduce(buffer: &mut Buffer) {
     let area = buffer.area;
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right() {

@@ -3,19 +3,13 @@
 //! The studio passes on the engine's events, and hears through a channel with a place for all that the batch will say, so that
 //! neither waits for the other.
 
-use std::{
-    io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
-    thread::JoinHandle,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{io, path::Path, thread::JoinHandle};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::tui::{
-    effect::{BatchJob, BatchNews, Msg},
-    worker::LOST,
-};
+use crate::tui::effect::{BatchJob, BatchNews, Msg};
+use crate::tui::worker::LOST;
 use specreel_batch::{
     Batch, Ended, Halt, Outcome, Outputs, Part, Polish, Progress, Report, Sidecar, Summary,
 };
@@ -116,11 +110,6 @@ impl Teller<'_> {
 }
 
 impl Report for Teller<'_> {
-    /// The studio sees the events first.
-    fn event(&mut self, _: &Event) -> io::Result<()> {
-        Ok(())
-    }
-
     fn clip(&mut self, ended: &Ended<'_>, progress: &Progress) -> io::Result<()> {
         let news = BatchNews::Clip {
             video: ended.clip.path(),

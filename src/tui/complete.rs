@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::tui::{
-    effect::{Completion, Wanted},
-    files::{expand, plain},
-    text,
-};
+use crate::tui::effect::{Completion, Wanted};
+use crate::tui::files::{expand, plain};
+use crate::tui::text;
 use specreel_video::folder::is_video;
 
 impl Wanted {

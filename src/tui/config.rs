@@ -1,27 +1,14 @@
 //! The studio's configuration.
 
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::{ops::ControlFlow, sync::Arc};
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        frame_request::FrameRequest,
-        images::{self, ImageProtocol},
-        question::Answers,
-        window::Notify,
-    },
-};
+use crate::look::ColorDepth;
+use crate::tui::images::{self, ImageProtocol};
+use crate::tui::{effect::FrameRequest, question::Answers, window::Notify};
 use specreel_batch::{Existing, Sidecar};
-use specreel_client::{
-    Transcript,
-    catalog::{ModelPair, ModelStore},
-    dirs::Dirs,
-    user_methods,
-};
+use specreel_client::catalog::{ModelPair, ModelStore};
+use specreel_client::{Transcript, dirs::Dirs, user_methods};
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span};
 use specreel_speculate::Method;

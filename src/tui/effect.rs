@@ -2,18 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::SystemTime};
 
-use super::{
-    archive::SessionEntry,
-    config::ClipFacts,
-    frame_request::FrameRequest,
-    key::Key,
-    mouse::Mouse,
-};
+use crate::look::Key;
+use crate::tui::{archive::SessionEntry, config::ClipFacts, mouse::Mouse};
 use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
-use specreel_client::{
-    Transcript,
-    catalog::{ModelList, ModelPair, OpenedPair, Pulling},
-};
+use specreel_client::Transcript;
+use specreel_client::catalog::{ModelList, ModelPair, OpenedPair, Pulling};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Cues, Event, Failure, Session, Span};
@@ -86,6 +79,15 @@ pub struct VideoFile {
     pub modified: Option<SystemTime>,
 }
 
+/// Which frames of a clip are read to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameRequest {
+    pub path: PathBuf,
+    /// How many frames; a single one is from shortly after the beginning.
+    pub count: usize,
+    pub max: (u32, u32),
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchJob {
     pub clips: Vec<batch::Clip>,
@@ -129,8 +131,9 @@ pub enum SpeechNews {
 }
 
 /// Which files a typed path means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
+    #[default]
     Videos,
     Transcripts,
 }

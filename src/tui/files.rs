@@ -1,18 +1,12 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::Stdio,
-};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::process::CommandExt, process::Stdio};
 
-use crate::tui::{
-    effect::{SidecarsWritten, VideoFile},
-    text,
-};
+use crate::tui::effect::{SidecarsWritten, VideoFile};
+use crate::tui::text;
 use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
 use specreel_record::Failure;
 use specreel_speculate::Method;

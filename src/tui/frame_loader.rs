@@ -1,16 +1,13 @@
 //! Reads frames off the studio's thread, one request at a time; a newer request stops the older one at its next frame.
 
-use std::{
-    ops::ControlFlow,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
-use crate::tui::{config::FrameReader, effect::Msg, frame_request::FrameRequest};
+use crate::tui::config::FrameReader;
+use crate::tui::effect::{FrameRequest, Msg};
 
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,

@@ -1,10 +1,8 @@
 //! Reads and saves prompts, and deletes the oldest saved runs, off the interface's thread.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 use tokio::sync::mpsc::Sender;
 

@@ -1,9 +1,7 @@
 //! The adjustable parameters of a method, and the name that says which of them were changed.
 
-use specreel_speculate::{
-    Method,
-    method::{Axis, Key},
-};
+use specreel_speculate::Method;
+use specreel_speculate::method::{Axis, Key};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Knob {

@@ -2,10 +2,8 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{
-    key::{Key, KeyCode},
-    text,
-};
+use crate::look::{Key, KeyCode};
+use crate::tui::{effect::Wanted, text};
 
 const MAX_BYTES: usize = 4096;
 
@@ -65,6 +63,8 @@ impl InputLine {
 pub(crate) struct PathLine {
     pub line: InputLine,
     pub found: Vec<String>,
+    /// What it is completed to.
+    pub wanted: Wanted,
 }
 
 impl PathLine {

@@ -17,10 +17,8 @@ mod config;
 mod effect;
 mod files;
 mod frame_loader;
-mod frame_request;
 mod frames;
 mod images;
-mod inline;
 mod keeper;
 mod knobs;
 mod line;
@@ -30,7 +28,6 @@ mod painter;
 mod pane;
 mod past;
 mod picker;
-pub mod picture;
 mod question;
 mod recent;
 mod recorder;
@@ -45,36 +42,30 @@ mod terminal_writer;
 #[cfg(test)]
 mod testing;
 mod text;
-mod tmux;
-mod training;
 mod turns;
 mod update;
 mod view;
-mod widgets;
+pub mod widgets;
 mod window;
 mod worker;
-
-use crate::look::{action, error, key, keymap, theme};
 
 pub use crate::look::{
     Action, ColorDepth, DEFAULT_KEYMAP, Key, KeyCode, KeyContext, Keymap, StudioError, Theme,
 };
 pub use app::run;
 pub use archive::SessionEntry;
+pub use ascii::reduce as to_ascii;
 pub use config::{Clip, ClipFacts, Cut, FrameReader, Listen, Probe, PromptPreset, StudioConfig};
 pub use effect::{
-    BatchJob, BatchNews, CaptionEdit, Completion, Effect, Msg, PullNews, SidecarsWritten, SpeechNews,
-    VideoFile, Wanted,
+    BatchJob, BatchNews, CaptionEdit, Completion, Effect, FrameRequest, Msg, PullNews, SidecarsWritten,
+    SpeechNews, VideoFile, Wanted,
 };
-pub use frame_request::FrameRequest;
 pub use images::ImageProtocol;
-pub use inline::Inline;
 pub use mouse::{Mouse, MouseKind};
-pub use start::start;
-pub use studio::Studio;
-pub use training::{Look, TRAINING_SIZE, TrainingPicture};
 pub use specreel_client::catalog::{
     DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
     StoredModel,
 };
+pub use start::start;
+pub use studio::Studio;
 pub use window::Notify;

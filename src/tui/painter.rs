@@ -3,24 +3,16 @@
 //! Scaling and encoding run off the studio's thread, one picture at a time, the newest first. Until a picture is ready, the
 //! previous one stays. The last few are kept, and kitty's image numbers are reused, so that the terminal keeps no more.
 
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{collections::VecDeque, sync::Arc};
 
 use image::{DynamicImage, RgbImage};
-use ratatui::{
-    buffer::Buffer,
-    layout::{Rect, Size},
-    widgets::Widget,
-};
-use ratatui_image::{
-    FilterType, FontSize, Image, Resize,
-    protocol::{Protocol, iterm2::Iterm2, kitty::Kitty, sixel::Sixel},
-};
+use ratatui::layout::{Rect, Size};
+use ratatui::{buffer::Buffer, widgets::Widget};
+use ratatui_image::protocol::{Protocol, iterm2::Iterm2, kitty::Kitty, sixel::Sixel};
+use ratatui_image::{FilterType, FontSize, Image, Resize};
 
-use crate::tui::{images::ImageProtocol, tmux, widgets::Slot};
+use crate::tui::{images::ImageProtocol, question, widgets::Slot};
 use specreel_video::Frame;
 
 /// How many pictures are kept.
@@ -155,7 +147,7 @@ impl Painter {
             ImageProtocol::Kitty if self.made > 0 => {
                 let numbers = (1..=KEPT as u32).map(number);
                 let words: String = numbers.map(|n| format!("\x1b_Ga=d,d=I,i={n},q=2\x1b\\")).collect();
-                if self.inside { tmux::through_tmux(&words) } else { words }
+                if self.inside { question::through_tmux(&words) } else { words }
             }
             _ => String::new(),
         }

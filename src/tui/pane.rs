@@ -1,5 +1,7 @@
 //! The panes.
 
+use crate::tui::picker::cycle;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {
     Library,
@@ -13,7 +15,6 @@ impl Pane {
     pub const ALL: [Pane; 5] = [Pane::Library, Pane::Prompt, Pane::Caption, Pane::Steps, Pane::Meters];
 
     pub fn next(self, by: isize) -> Self {
-        let at = Self::ALL.iter().position(|p| *p == self).unwrap_or(0) as isize;
-        Self::ALL[(at + by).rem_euclid(Self::ALL.len() as isize) as usize]
+        cycle(&Self::ALL, self, by)
     }
 }

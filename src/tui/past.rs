@@ -3,11 +3,8 @@
 //! A prompt is appended as one write, so that two studios can share the file and a killed one loses at most its last line. At
 //! twice the number of prompts that are kept, or a size, the file is rewritten as a whole.
 
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::Path,
-};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::{fs::File, path::Path};
 
 use crate::tui::model::prompt::MAX_HISTORY;
 use specreel_client::private;
@@ -50,7 +47,6 @@ pub(crate) fn add(file: &Path, prompt: &str) -> io::Result<()> {
 
 /// The last bytes of a file.
 fn end(file: &mut File) -> io::Result<Vec<u8>> {
-    use std::io::{Read, Seek, SeekFrom};
     let begin = file.metadata()?.len().saturating_sub(MAX_BYTES);
     file.seek(SeekFrom::Start(begin))?;
     let mut bytes = Vec::new();
@@ -60,7 +56,6 @@ fn end(file: &mut File) -> io::Result<Vec<u8>> {
 
 /// True if the last line is complete. Otherwise a killed program left it, and the next line must not continue it.
 fn ends_well(file: &mut File) -> io::Result<bool> {
-    use std::io::{Read, Seek, SeekFrom};
     if file.metadata()?.len() == 0 {
         return Ok(true);
     }

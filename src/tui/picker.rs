@@ -1,6 +1,12 @@
 //! A list with a line that filters it, and how a cursor moves in a list.
 
-use super::line::InputLine;
+use crate::tui::line::InputLine;
+
+/// What comes after one of all, or before it; the first follows the last.
+pub(crate) fn cycle<T: Copy + PartialEq>(all: &[T], one: T, by: isize) -> T {
+    let at = all.iter().position(|other| *other == one).unwrap_or(0) as isize;
+    all[(at + by).rem_euclid(all.len() as isize) as usize]
+}
 
 /// A move of a cursor in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,18 +6,13 @@
 //!
 //! Inside tmux those answers are tmux's own. The outer terminal is queried through it (passthrough).
 
-use std::{
-    io::{Read, Write},
-    os::fd::AsRawFd,
-    time::{Duration, Instant},
-};
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
 
-use crate::tui::{
-    key::{Key, KeyCode},
-    tmux,
-};
+use crate::look::{Key, KeyCode};
 
 /// Background (OSC 11), name and version (XTVERSION), size of a cell, attributes (DA1).
 const QUESTION: &[u8] = b"\x1b]11;?\x1b\\\x1b[>q\x1b[16t\x1b[c";
@@ -43,6 +38,11 @@ pub(crate) struct Answers {
     pub keys: Vec<Key>,
     /// The last answer is missing: more may come later.
     pub unfinished: bool,
+}
+
+/// A sequence that tmux passes to the terminal around it, if it is allowed to (`allow-passthrough`).
+pub(crate) fn through_tmux(sequence: &str) -> String {
+    format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b"))
 }
 
 /// True for terminals that print unknown sequences.
@@ -100,7 +100,7 @@ fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     terminal.write_all(QUESTION)?;
     if tmux {
-        terminal.write_all(tmux::through_tmux(QUESTION_AROUND).as_bytes())?;
+        terminal.write_all(through_tmux(QUESTION_AROUND).as_bytes())?;
     }
     let mut end = Instant::now() + limit;
     let mut bytes = Vec::new();

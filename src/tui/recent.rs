@@ -3,11 +3,8 @@
 //! The list is replaced as a whole, so that a killed program cannot truncate it. Files that no longer exist are skipped when it
 //! is read.
 
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-    sync::Mutex,
-};
+use std::path::{Path, PathBuf};
+use std::{io::ErrorKind, sync::Mutex};
 
 use crate::tui::{effect::VideoFile, files};
 use specreel_client::private;

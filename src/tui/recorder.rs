@@ -4,15 +4,13 @@
 //! other: the thread's only message has a place in the studio's inbox from the start; and if too many events wait for the disk,
 //! the studio gives the recording of that run up. What is then in the file is the beginning of the run, without its end.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    fs::File,
-    io::Write,
-    path::{Path, PathBuf},
-    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs::File, io::Write};
 
+use time::UtcDateTime;
 use tokio::sync::mpsc::{OwnedPermit, Sender};
 
 use crate::tui::{archive, effect::Msg};
@@ -239,28 +237,10 @@ fn slug(name: &str) -> String {
 
 /// Seconds since 1970 as a date and time (UTC) that sorts: `20261121T134502Z`.
 fn stamp(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
-}
-
-/// Year, month and day of a number of days since 1970-01-01.
-pub(crate) fn date(days: u64) -> (u64, u64, u64) {
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let (mut year, mut rest) = (1970 + days / 146_097 * 400, days % 146_097);
-    while rest >= 365 + u64::from(leap(year)) {
-        rest -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if rest < length {
-            break;
-        }
-        rest -= length;
-        month += 1;
-    }
-    (year, month, rest + 1)
+    let at = i64::try_from(seconds).ok().and_then(|seconds| UtcDateTime::from_unix_timestamp(seconds).ok());
+    let at = at.unwrap_or(UtcDateTime::UNIX_EPOCH);
+    let ((year, month, day), (hour, minute, second)) = (at.to_calendar_date(), at.as_hms());
+    format!("{year:04}{:02}{day:02}T{hour:02}{minute:02}{second:02}Z", u8::from(month))
 }
 
 #[cfg(test)]

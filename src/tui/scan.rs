@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ignore::DirEntry;
 
-use crate::tui::{
-    effect::{Msg, VideoFile},
-    files, text,
-};
+use crate::tui::effect::{Msg, VideoFile};
+use crate::tui::{files, text};
 use specreel_video::folder::{self, is_video};
 
 /// Directories deeper than this are not scanned.

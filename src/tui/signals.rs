@@ -1,6 +1,6 @@
 //! The signals that the studio handles.
 
-use crate::tui::error::StudioError;
+use crate::look::StudioError;
 
 pub(crate) enum Signal {
     Leave,

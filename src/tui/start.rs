@@ -2,7 +2,8 @@
 
 use std::{ops::ControlFlow, sync::Arc};
 
-use super::{ClipFacts, ColorDepth, FrameRequest, StudioConfig, StudioError};
+use crate::look::{ColorDepth, StudioError};
+use crate::tui::{ClipFacts, FrameRequest, StudioConfig};
 use specreel_batch::Sidecar;
 use specreel_client::{Client, SidecarChoice, StudioStart, dirs::Dirs, speech};
 use specreel_demo as assets;

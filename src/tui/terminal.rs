@@ -4,37 +4,24 @@
 //! so that the message is on the normal screen. A panic of another thread leaves the screen alone: its message goes to the
 //! log, like everything that native libraries write to standard error meanwhile.
 
-use std::{
-    cell::RefCell,
-    io::{self, Write},
-    os::fd::OwnedFd,
-    path::Path,
-    rc::Rc,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc, time::Duration};
 
-use crossterm::{
-    cursor,
-    event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange},
-    execute, queue,
-    style::{Print, ResetColor},
-    terminal::{
-        BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-        disable_raw_mode, enable_raw_mode,
-    },
+use crossterm::event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange};
+use crossterm::style::{Print, ResetColor};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
-use ratatui::{
-    Terminal,
-    backend::CrosstermBackend,
-    layout::{Position, Rect},
-};
+use crossterm::{cursor, execute, queue};
+use ratatui::layout::{Position, Rect};
+use ratatui::{Terminal, backend::CrosstermBackend};
 use rustix::process::Signal;
 
-use crate::tui::{error::StudioError, painter::Painter, studio::Studio, terminal_writer::TerminalWriter};
+use crate::look::StudioError;
+use crate::tui::{painter::Painter, studio::Studio, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);

@@ -4,21 +4,17 @@
 //! busy machine takes the first keys from an editor. Here one thread waits for the terminal and for its own end alike, and
 //! whoever drops [`TerminalEvents`] knows that nobody reads any more. It is also one thread less between a key and its frame.
 
-use std::{
-    fs::File,
-    io::{self, IsTerminal, PipeReader, PipeWriter},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-    sync::mpsc::{SyncSender, sync_channel},
-    time::{Duration, Instant},
-};
+use std::fs::File;
+use std::io::{self, IsTerminal, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
-use super::turns;
+use crate::tui::turns;
 use crossterm::event::Event;
 use filedescriptor::{POLLIN, pollfd};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 /// How long to look for an event that is there already.
 const AT_ONCE: Duration = Duration::from_micros(50);

@@ -4,11 +4,9 @@
 //! The studio keeps handling keys, signals and events, and draws its next frame when the last one is written; so frames do not
 //! queue up, and decoding speed does not depend on the terminal.
 
-use std::{
-    io::{self, Write},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::tui::turns;
 

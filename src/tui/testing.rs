@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use super::{Clip, ClipFacts, ColorDepth, Effect, Key, Msg, Studio, StudioConfig, VideoFile};
 use crate::tui::model::stack::Screen;
+use crate::tui::text;
+use ratatui::buffer::Cell;
 use specreel_engine::RunRequest;
 use specreel_record::{
     Event, EventKind, PromptSeen, Ready, Started, Stats, Step, StopReason, Verdict, testing,
@@ -138,8 +140,20 @@ pub(crate) fn done(run: u64, reason: StopReason, text: &str) -> Msg {
 
 /// The screen as text, without its styles.
 pub(crate) fn screen(studio: &Studio, columns: u16, rows: u16) -> String {
-    let described = super::picture::describe(&studio.picture(columns, rows));
-    described.split("--- styles").next().unwrap_or_default().to_owned()
+    let picture = studio.picture(columns, rows);
+    let line = |row: &[Cell]| {
+        let mut covered = 0;
+        let symbols = row.iter().enumerate().filter(|(x, cell)| {
+            let is_own = *x >= covered;
+            if is_own {
+                covered = x + text::width(cell.symbol()).max(1);
+            }
+            is_own
+        });
+        let line: String = symbols.map(|(_, cell)| cell.symbol()).collect();
+        format!("{}\n", line.trim_end())
+    };
+    picture.content().chunks(columns.into()).map(line).collect()
 }
 
 pub(crate) fn notice(studio: &mut Studio) -> String {

@@ -5,13 +5,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::progress::{curve, skipped, stage, time};
+use super::{
+    inline::Inline,
+    picture::{Look, TRAINING_SIZE, TrainingPicture},
+    progress::{curve, skipped, stage, time},
+};
 use specreel::{
     cli::{
         config::Config,
         output::{color::plain, terminal},
     },
-    tui::{ColorDepth, Inline, Look, TRAINING_SIZE, TrainingPicture},
+    look::ColorDepth,
 };
 use specreel_client::{dirs::Dirs, present::formats::rate};
 use specreel_record::Failure;

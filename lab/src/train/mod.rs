@@ -4,6 +4,8 @@
 //! curve. The first Ctrl-C saves a checkpoint and exits with 130; the same command resumes the training run.
 
 mod board;
+mod inline;
+mod picture;
 mod progress;
 
 use self::progress::TrainProgress;

@@ -1,32 +1,18 @@
 //! Performs the studio's effects.
 
-use std::{
-    ops::ControlFlow,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use std::{ops::ControlFlow, path::PathBuf};
 
 use super::Driver;
-use crate::tui::{
-    archive,
-    batch_worker::BatchWorker,
-    complete::complete,
-    effect::{BatchNews, CaptionEdit, Effect, Msg, PullNews, SpeechNews},
-    error::StudioError,
-    files,
-    recent,
-    scan::{self, scan},
-};
+use crate::look::StudioError;
+use crate::tui::effect::{BatchNews, CaptionEdit, Effect, Msg, PullNews, SpeechNews};
+use crate::tui::scan::{self, scan};
+use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
-use specreel_client::{
-    Transcript,
-    catalog::{Pulling, remembered},
-    private,
-};
+use specreel_client::catalog::{Pulling, remembered};
+use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
@@ -88,14 +74,14 @@ impl Driver {
                         .map_err(|e| format!("cannot save the caption to {}: {e}", file.display()))
                 }),
                 Effect::ListModels(about) => {
-                    let store = self.models.clone();
+                    let store = self.config.models.clone();
                     self.workers.answer(Msg::Models, move || {
                         let (loaded, run) = *about;
                         Ok(store.map(|store| store.list(&loaded, &run)).unwrap_or_default())
                     });
                 }
                 Effect::OpenPair(pair) => {
-                    let store = self.models.clone();
+                    let store = self.config.models.clone();
                     let open = move || match store {
                         Some(store) => Msg::PairOpened(store.open(&pair).map(Box::new)),
                         None => Msg::PairOpened(Err(lost("models cannot be changed here".into()))),
@@ -116,7 +102,7 @@ impl Driver {
                 Effect::Pull(id) => self.pull(id),
                 Effect::CancelPull => self.pull_cancelled.store(true, Ordering::Relaxed),
                 Effect::RemoveModel(name, path) => {
-                    let store = self.models.clone();
+                    let store = self.config.models.clone();
                     self.workers.answer(Msg::ModelRemoved, move || {
                         let store = store.ok_or("models cannot be changed here")?;
                         let freed = store.remove(&path).map_err(|failure| failure.error)?;
@@ -159,7 +145,7 @@ impl Driver {
                     archive::list(path.parent().unwrap_or(&path))
                 }),
                 Effect::Cut(path, division) => {
-                    let cut = self.cut.clone();
+                    let cut = self.config.cut.clone();
                     let cannot = || Err("clips cannot be divided into segments".to_owned());
                     self.workers
                         .answer(Msg::Cut, move || cut.map_or_else(cannot, |cut| cut(&path, division)));
@@ -196,7 +182,7 @@ impl Driver {
 
     /// Download a model off this thread, and report its progress ten times per second.
     fn pull(&mut self, id: String) {
-        let (store, messages) = (self.models.clone(), self.messages.clone());
+        let (store, messages) = (self.config.models.clone(), self.messages.clone());
         let cancelled = Arc::new(AtomicBool::new(false));
         self.pull_cancelled = Arc::clone(&cancelled);
         let work = move || {
@@ -230,7 +216,7 @@ impl Driver {
         self.listen_cancelled.store(true, Ordering::Relaxed);
         let cancelled = Arc::new(AtomicBool::new(false));
         self.listen_cancelled = Arc::clone(&cancelled);
-        let Some(listen) = self.listen.clone().filter(|_| !named.is_empty()) else { return };
+        let Some(listen) = self.config.listen.clone().filter(|_| !named.is_empty()) else { return };
         let named = files::expand(named, std::env::var_os("HOME").map(PathBuf::from));
         let (messages, clip, lost) = (self.messages.clone(), video.clone(), video.clone());
         let work = move || {
@@ -256,7 +242,7 @@ impl Driver {
     }
 
     pub(super) fn probe_waiting(&mut self) {
-        let Some(probe) = self.probe.clone().filter(|_| !self.probing) else { return };
+        let Some(probe) = self.config.probe.clone().filter(|_| !self.probing) else { return };
         let Some(path) = self.probe_next.take() else { return };
         self.probing = true;
         let lost = path.clone();

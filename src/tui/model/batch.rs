@@ -2,6 +2,7 @@
 
 use std::{ops::Range, path::Path};
 
+use crate::tui::picker::cycle;
 use specreel_batch::{self as batch, Existing, Progress, Sidecar, rows::Caption};
 use specreel_record::Cues;
 use specreel_speculate::Method;
@@ -125,14 +126,9 @@ impl Batches {
     }
 
     pub fn next_sidecar(&mut self) {
-        self.sidecar = match self.sidecar {
-            Some(Sidecar::Txt) => Some(Sidecar::Json),
-            Some(Sidecar::Json) => Some(Sidecar::Srt),
-            Some(Sidecar::Srt) => Some(Sidecar::Vtt),
-            // Chapters need segments, which a batch of the studio has not.
-            Some(Sidecar::Vtt | Sidecar::Chapters | Sidecar::Youtube) => None,
-            None => Some(Sidecar::Txt),
-        };
+        // Chapters need segments, which a batch of the studio has not.
+        let files = [Sidecar::Txt, Sidecar::Json, Sidecar::Srt, Sidecar::Vtt].map(Some);
+        self.sidecar = cycle(&[&files[..], &[None]].concat(), self.sidecar, 1);
         // Only text can be extended.
         if self.sidecar != Some(Sidecar::Txt) && self.existing != Existing::Overwrite {
             self.existing = Existing::Skip;

@@ -1,6 +1,7 @@
 //! A comparison: several methods on one clip and prompt.
 
 use super::run::Run;
+use crate::tui::picker::cycle;
 use specreel_client::present::player::Race;
 use specreel_record::difference;
 
@@ -18,8 +19,7 @@ impl Below {
         [(Below::Words, "words"), (Below::Race, "race"), (Below::Chart, "chart")];
 
     pub fn next(self, by: isize) -> Self {
-        let at = Self::ALL.iter().position(|(b, _)| *b == self).unwrap_or(0) as isize;
-        Self::ALL[(at + by).rem_euclid(Self::ALL.len() as isize) as usize].0
+        cycle(&Self::ALL.map(|(below, _)| below), self, by)
     }
 }
 

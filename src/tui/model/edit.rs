@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use specreel_speculate::{
-    Method, MethodError,
-    method::{AXES, Axis, Key, Kind, Value as Takes},
-};
+use specreel_speculate::method::{AXES, Axis, Key, Kind, Value as Takes};
+use specreel_speculate::{Method, MethodError};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {

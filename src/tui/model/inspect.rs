@@ -1,5 +1,7 @@
 //! The inspector's token cursor.
 
+use crate::tui::picker::cycle;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Heat {
     /// The visual tokens that resemble this token most.
@@ -12,11 +14,7 @@ pub(crate) enum Heat {
 
 impl Heat {
     pub fn next(self) -> Self {
-        match self {
-            Heat::NearestVisual => Heat::Kept,
-            Heat::Kept => Heat::Scores,
-            Heat::Scores => Heat::NearestVisual,
-        }
+        cycle(&[Heat::NearestVisual, Heat::Kept, Heat::Scores], self, 1)
     }
 }
 

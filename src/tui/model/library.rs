@@ -1,11 +1,8 @@
 //! The library: embedded clips, recent files, videos of directories, opened files; filtered by name, one of them selected.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
-};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::{borrow::Cow, sync::Arc, time::SystemTime};
 
 use nucleo_matcher::Config;
 
@@ -87,6 +84,12 @@ pub(crate) struct Library {
 /// Only clips this close to the selected one are probed.
 const MAX_NEAR: usize = 64;
 
+/// The name of a file, and its directory.
+fn names(file: &VideoFile) -> (Cow<'_, str>, Cow<'_, str>) {
+    let parent = file.path.parent().unwrap_or(Path::new(""));
+    (file.path.file_name().unwrap_or_default().to_string_lossy(), parent.to_string_lossy())
+}
+
 /// How the directory of a recent file is shown.
 fn recent(folder: &str) -> String {
     format!("recent · {folder}")
@@ -107,8 +110,7 @@ impl Library {
 
     pub fn add_recent(&mut self, found: &[VideoFile]) {
         for file in found {
-            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-            let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
+            let (name, parent) = names(file);
             self.add(Kind::Recent, &name, &recent(&parent), file);
             // Directories may have been read before.
             if let Some(entry) = self.entries.iter_mut().find(|e| e.path == file.path && e.kind == Kind::File)
@@ -125,7 +127,7 @@ impl Library {
         let first = found.first().filter(|_| named && self.cursor == 0).map(|file| file.path.clone());
         let kind = if named { Kind::Named } else { Kind::File };
         for file in found {
-            let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+            let (name, _) = names(&file);
             let parent = file.path.parent().unwrap_or(folder);
             let inside = parent.strip_prefix(folder).unwrap_or(parent);
             let dir = Path::new(folder.file_name().unwrap_or(folder.as_os_str())).join(inside);
@@ -169,8 +171,7 @@ impl Library {
 
     /// Add a file that was opened by its path, and select it.
     pub fn open(&mut self, file: &VideoFile) {
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
-        let parent = file.path.parent().unwrap_or(Path::new("")).to_string_lossy();
+        let (name, parent) = names(file);
         self.push(Kind::File, &name, &parent, file);
         self.filter.clear();
         self.refresh();

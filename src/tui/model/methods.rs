@@ -6,10 +6,8 @@ use serde_json::Value;
 use super::search::fuzzy;
 use crate::tui::knobs::{Knob, knobs, label, number};
 use specreel_client::present::systems;
-use specreel_speculate::{
-    Method,
-    method::{AXES, Axis},
-};
+use specreel_speculate::Method;
+use specreel_speculate::method::{AXES, Axis};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Methods {

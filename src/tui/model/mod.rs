@@ -25,17 +25,10 @@ pub(crate) mod timeline;
 
 use std::time::Duration;
 
-use super::{
-    action::Action,
-    config::StudioConfig,
-    error::StudioError,
-    images::ImageProtocol,
-    keymap::{KeyContext, Keymap},
-    mouse::Mouse,
-    pane::Pane,
-    question::Answers,
+use crate::look::{Action, KeyContext, Keymap, StudioError, Theme};
+use crate::tui::{
+    config::StudioConfig, effect::Effect, images::ImageProtocol, mouse::Mouse, pane::Pane, question::Answers,
     text,
-    theme::Theme,
 };
 use batch::Batches;
 use caption::CaptionPane;
@@ -46,11 +39,13 @@ use models::Models;
 use notify::Notices;
 use prompt::PromptEditor;
 use queue::Queue;
-use run::{Run, Runs};
+use run::Runs;
+pub(crate) use run::{Activity, Run, Subject};
 use sessions::Sessions;
 use specreel_demo as assets;
 use specreel_record::Ready;
 use stack::Stack;
+pub(crate) use stack::{Keys, Screen, Turn};
 
 /// While the engine works, a [`Msg::Tick`](super::Msg::Tick) comes so often.
 pub(crate) const TICK: Duration = Duration::from_millis(120);
@@ -100,6 +95,8 @@ pub(crate) struct Model {
     pub look: Look,
     pub keymap: Keymap,
     pub config: StudioConfig,
+    /// What is to be done outside, in this order, once the message is taken in.
+    pub effects: Vec<Effect>,
 }
 
 impl Model {
@@ -109,7 +106,7 @@ impl Model {
         if let Some(at) = wrong.iter().position(|(name, _)| *name == config.theme) {
             return Err(wrong.swap_remove(at).1);
         }
-        let theme = theme_at(&themes, &config.theme)?;
+        let theme = Theme::position(&themes, &config.theme)?;
         let named =
             config.folder.as_ref().map(|dir| std::path::absolute(dir).unwrap_or_else(|_| dir.clone()));
         let mut library = Library { named, segment_length: "30".into(), ..Library::default() };
@@ -136,13 +133,14 @@ impl Model {
             look: Look { themes, theme, images: config.images(&Answers::default(), false), tick: 0 },
             keymap,
             config: config.clone(),
+            effects: Vec::new(),
         })
     }
 
     /// Where keys are looked up.
     pub fn key_context(&self) -> KeyContext {
         match (self.screens.top(), self.focus) {
-            (Some(screen), _) => screen.context(),
+            (Some(screen), _) => screen.keys(self).context,
             (None, Pane::Caption) if self.caption.inspector.is_some() => KeyContext::Inspector,
             (None, Pane::Library) => KeyContext::Library,
             (None, Pane::Prompt) => KeyContext::Prompt,
@@ -212,26 +210,13 @@ impl Model {
         &self.look.themes[self.look.theme]
     }
 
+    /// Have something done outside.
+    pub fn emit(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
     pub fn note(&mut self, tone: Tone, words: impl AsRef<str>) {
         self.notices.shown = Some((tone, text::clean_line(words.as_ref())));
-    }
-}
-
-/// The index of the theme of this name; `auto` is dark or light by `COLORFGBG`.
-pub(crate) fn theme_at(themes: &[Theme], name: &str) -> Result<usize, StudioError> {
-    let wanted = match name {
-        "auto" | "" => guess_theme(std::env::var("COLORFGBG").ok().as_deref()),
-        name => name,
-    };
-    Theme::position(themes, wanted)
-}
-
-/// Dark or light by `COLORFGBG`, which is `foreground;background` as ANSI color numbers.
-fn guess_theme(colorfgbg: Option<&str>) -> &'static str {
-    let background = colorfgbg.and_then(|v| v.rsplit(';').next()).and_then(|v| v.parse::<u8>().ok());
-    match background {
-        Some(7 | 9..=15) => "light",
-        _ => "dark",
     }
 }
 
@@ -243,13 +228,5 @@ mod tests {
     fn panes_cycle() {
         assert_eq!(Pane::Library.next(-1), Pane::Meters);
         assert_eq!(Pane::Meters.next(1), Pane::Library);
-    }
-
-    #[test]
-    fn colorfgbg_selects_the_theme() {
-        assert_eq!(guess_theme(None), "dark");
-        assert_eq!(guess_theme(Some("15;0")), "dark");
-        assert_eq!(guess_theme(Some("0;15")), "light");
-        assert_eq!(guess_theme(Some("0;default;15")), "light");
     }
 }

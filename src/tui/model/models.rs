@@ -3,6 +3,7 @@
 use nucleo_matcher::Config;
 
 use super::search::fuzzy;
+use crate::tui::picker::cycle;
 use specreel_checkpoint::hub::ModelId;
 use specreel_client::catalog::{
     DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel,
@@ -29,8 +30,7 @@ impl Tab {
     }
 
     pub fn next(self, by: isize) -> Self {
-        let at = Self::ALL.iter().position(|tab| *tab == self).unwrap_or(0) as isize;
-        Self::ALL[(at + by).rem_euclid(Self::ALL.len() as isize) as usize]
+        cycle(&Self::ALL, self, by)
     }
 }
 

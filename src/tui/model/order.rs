@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::library::Entry;
+use crate::tui::picker::cycle;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
@@ -17,13 +18,7 @@ pub(crate) enum Sort {
 
 impl Sort {
     pub fn next(self) -> Self {
-        match self {
-            Sort::Found => Sort::Name,
-            Sort::Name => Sort::Duration,
-            Sort::Duration => Sort::Size,
-            Sort::Size => Sort::Modified,
-            Sort::Modified => Sort::Found,
-        }
+        cycle(&[Sort::Found, Sort::Name, Sort::Duration, Sort::Size, Sort::Modified], self, 1)
     }
 
     /// Its name in the title; empty for the default.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Model, library::Entry, run::Run};
-use crate::tui::{clock::Clock, frame_request::FrameRequest};
+use crate::tui::{clock::Clock, effect::FrameRequest};
 use specreel_video::sampling;
 
 const FRAMES: usize = 40;

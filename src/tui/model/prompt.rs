@@ -5,10 +5,8 @@ use ratatui::style::{Modifier, Style};
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 
 use super::search::fuzzy;
-use crate::tui::{
-    key::{Key, KeyCode},
-    text,
-};
+use crate::look::{Key, KeyCode};
+use crate::tui::text;
 
 /// Longer prompts are truncated: no model reads more, and a large paste must not hang the studio.
 pub(crate) const MAX_PROMPT_BYTES: usize = 16 * 1024;

@@ -2,10 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use super::{
-    methods::Methods,
-    run::{Run, Subject},
-};
+use super::methods::Methods;
+use super::run::{Run, Subject};
 use crate::tui::text;
 use specreel_client::present::player::Player;
 use specreel_record::{Event, EventKind, Pace, RunLog, Segment, Session, Span, Started};

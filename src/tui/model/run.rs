@@ -187,8 +187,17 @@ impl Runs {
         self.all.iter().rev().find(|r| !r.has_ended() && !r.replayed)
     }
 
+    pub fn active_mut(&mut self) -> Option<&mut Run> {
+        self.all.iter_mut().rev().find(|r| !r.has_ended() && !r.replayed)
+    }
+
     pub fn get(&self, id: u64) -> Option<&Run> {
         self.all.iter().rev().find(|r| r.id() == id)
+    }
+
+    /// The index of a run.
+    pub fn place(&self, id: u64) -> Option<usize> {
+        self.all.iter().rposition(|run| run.id() == id)
     }
 
     pub fn get_mut(&mut self, id: u64) -> Option<&mut Run> {

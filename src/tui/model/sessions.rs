@@ -2,10 +2,8 @@
 
 use std::{cmp::Reverse, path::PathBuf};
 
-use nucleo_matcher::{
-    Config, Matcher, Utf32Str,
-    pattern::{Atom, AtomKind, CaseMatching, Normalization},
-};
+use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::replay::Replay;
 use crate::tui::archive::SessionEntry;

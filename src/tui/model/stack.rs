@@ -6,56 +6,67 @@
 use std::{any::Any, fmt::Debug, path::PathBuf};
 
 use super::Model;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    frame_request::FrameRequest,
-    key::Key,
-    keymap::KeyContext,
-    line::{InputLine, PathLine},
-    pane::Pane,
-    picker::{Move, Picker},
-    text,
-    theme::Theme,
-    widgets::Frame,
-};
+use crate::look::{Action, Key, KeyContext, Theme};
+use crate::tui::line::{InputLine, PathLine};
+use crate::tui::picker::{Move, Picker};
+use crate::tui::{effect::FrameRequest, pane::Pane, text, widgets::Frame};
 
 /// A longer pasted text is no path.
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
-pub(crate) trait Screen: Any + Debug {
-    /// Where its keys are looked up.
-    fn context(&self) -> KeyContext {
-        KeyContext::Entry
-    }
-
+/// The keys of a screen.
+pub(crate) struct Keys {
+    /// Where they are looked up.
+    pub context: KeyContext,
+    /// What choosing is called.
+    pub verb: &'static str,
     /// The actions whose keys the last line names, the most useful first.
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Back, Action::ClearLine]
+    pub hints: &'static [Action],
+}
+
+impl Keys {
+    pub const fn new(context: KeyContext, verb: &'static str, hints: &'static [Action]) -> Self {
+        Self { context, verb, hints }
     }
 
-    /// What choosing is called here.
-    fn verb(&self) -> &'static str {
-        "keep"
+    /// Of a line that is typed.
+    pub const fn line(verb: &'static str) -> Self {
+        Self::new(KeyContext::Entry, verb, &[Action::Choose, Action::Back, Action::ClearLine])
     }
 
-    /// What another action is called here, if not by its usual word.
+    /// Of a path that is typed.
+    pub const fn path(verb: &'static str) -> Self {
+        let hints = &[Action::Choose, Action::Complete, Action::Back, Action::ClearLine];
+        Self::new(KeyContext::Entry, verb, hints)
+    }
+
+    /// Of a short list.
+    pub const fn list(verb: &'static str) -> Self {
+        Self::new(KeyContext::List, verb, &[Action::Choose, Action::Back])
+    }
+}
+
+pub(crate) trait Screen: Any + Debug {
+    fn keys(&self, model: &Model) -> Keys;
+
+    /// What another action than choosing is called here, if not by its usual word.
     fn word(&self, _action: Action, _model: &Model) -> Option<&'static str> {
         None
     }
 
     /// Accept what is selected or typed.
     fn choose(&mut self, _model: &mut Model) -> Turn {
-        Turn::leave()
+        Turn::Leave
     }
 
-    /// Do an action. One that passes is done as without the screen, but moves go to [`go`](Self::go), a line is cleared, and
-    /// going back leaves the screen.
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        if action == Action::Choose { self.choose(model) } else { Turn::Pass }
+    /// Do an action. One that passes is done as without the screen, but choosing goes to [`choose`](Self::choose), moves go to
+    /// [`go`](Self::go), a line is cleared or completed, and going back leaves the screen.
+    fn act(&mut self, _action: Action, _model: &mut Model) -> Turn {
+        Turn::Pass
     }
 
-    fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>);
+    /// Draw it over the panes; a line on the border of a pane is drawn with the pane.
+    fn draw(&self, _model: &Model, _theme: &Theme, _frame: &mut Frame<'_>) {}
 
     /// Its list with a filter, if it has one.
     fn picker(&mut self) -> Option<&mut Picker> {
@@ -87,6 +98,9 @@ pub(crate) trait Screen: Any + Debug {
 
     /// The line that is typed, if there is one.
     fn line(&mut self) -> Option<&mut InputLine> {
+        if self.path().is_some() {
+            return self.path().map(|path| &mut path.line);
+        }
         self.picker().map(|picker| &mut picker.line)
     }
 
@@ -94,6 +108,9 @@ pub(crate) trait Screen: Any + Debug {
     fn typed(&mut self, _model: &mut Model) {
         if let Some(cursor) = self.cursor() {
             *cursor = 0;
+        }
+        if let Some(path) = self.path() {
+            path.found.clear();
         }
     }
 
@@ -159,9 +176,9 @@ pub(crate) trait Screen: Any + Debug {
 pub(crate) enum Turn {
     /// It stays; the action is not its own.
     Pass,
-    Stay(Vec<Effect>),
+    Stay,
     /// It closes; the one below it is on top again, if there is one.
-    Leave(Vec<Effect>),
+    Leave,
     /// Another screen opens in the place of all.
     Open(Box<dyn Screen>),
     /// Another screen opens over it.
@@ -169,14 +186,6 @@ pub(crate) enum Turn {
 }
 
 impl Turn {
-    pub fn stay() -> Self {
-        Self::Stay(Vec::new())
-    }
-
-    pub fn leave() -> Self {
-        Self::Leave(Vec::new())
-    }
-
     pub fn open(screen: impl Screen) -> Self {
         Self::Open(Box::new(screen))
     }
@@ -249,22 +258,23 @@ impl Model {
         Some(result)
     }
 
-    /// Let the screen on top do an action; `None` if it passes, or no screen is open.
-    pub fn act_on_top(&mut self, action: Action) -> Option<Vec<Effect>> {
-        let mut top = self.screens.0.pop()?;
-        match top.act(action, self) {
+    /// Let the screen on top do an action; false if it passes, or no screen is open.
+    pub fn act_on_top(&mut self, action: Action) -> bool {
+        let Some(mut top) = self.screens.0.pop() else { return false };
+        let turn = match top.act(action, self) {
+            Turn::Pass if action == Action::Choose => top.choose(self),
+            turn => turn,
+        };
+        match turn {
             Turn::Pass => {
                 self.screens.0.push(top);
-                return None;
+                return false;
             }
-            Turn::Stay(effects) => {
-                self.screens.0.push(top);
-                return Some(effects);
-            }
-            Turn::Leave(effects) => return Some(effects),
+            Turn::Stay => self.screens.0.push(top),
+            Turn::Leave => {}
             Turn::Open(screen) => self.screens.0 = vec![screen],
             Turn::Over(screen) => self.screens.0.extend([top, screen]),
         }
-        Some(Vec::new())
+        true
     }
 }

@@ -1,15 +1,9 @@
 //! A follow-up question about the shown caption.
 
-use crate::tui::{
-    line::InputLine,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    update::runs,
-    widgets::{Frame, line_box},
-};
+use crate::look::Theme;
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, line_box};
+use crate::tui::{line::InputLine, update::runs};
 
 #[derive(Debug, Default)]
 pub(crate) struct QuestionLine {
@@ -25,15 +19,16 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl Screen for QuestionLine {
-    fn verb(&self) -> &'static str {
-        "ask"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("ask")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
-        match self.line.text.trim() {
-            "" => Turn::leave(),
-            question => Turn::Leave(runs::follow_up(model, question)),
+        let question = self.line.text.trim();
+        if !question.is_empty() {
+            runs::follow_up(model, question);
         }
+        Turn::Leave
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -2,35 +2,20 @@
 
 use std::path::PathBuf;
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span, Text},
-    widgets::{Cell, Paragraph, Row},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Paragraph, Row};
 
-use super::caption_editor::CaptionEditor;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        batch::{Batch, BatchClip, ClipState, Phase},
-        library::{Entry, Kind},
-        prompt::MAX_PROMPT_BYTES,
-        stack::{Screen, Turn},
-    },
-    pane::Pane,
-    picker::Move,
-    text,
-    theme::{Role, Theme},
-    update::{batch, runs},
-    widgets::{Frame, SPINNER, cell_columns, dialog, list, mark, popup, rule, track, wrap},
-};
+use super::caption_editor::{self, Edited};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::batch::{Batch, BatchClip, ClipState, Phase};
+use crate::tui::model::library::{Entry, Kind};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::update::{batch, runs};
+use crate::tui::widgets::{Frame, SPINNER, cell_columns, dialog, list, mark, popup, rule, track, wrap};
+use crate::tui::{pane::Pane, picker::Move, text};
 use specreel_batch::{Clip, Existing, Progress};
 use specreel_client::present::{estimate, formats::plural};
 
@@ -43,21 +28,17 @@ pub(crate) struct BatchScreen {
 }
 
 /// Caption the marked clips together, or else the selected one; while another clip is captioned, it is queued.
-pub(crate) fn run(model: &mut Model) -> Vec<Effect> {
-    if model.library.marked.is_empty() {
-        return runs::run_selected(model);
-    }
-    choose_marked(model);
-    Vec::new()
+pub(crate) fn run(model: &mut Model) {
+    if model.library.marked.is_empty() { runs::run_selected(model) } else { choose_marked(model) }
 }
 
 /// Run the shown clip and prompt again; if there are none, what is selected.
-pub(crate) fn run_again(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn run_again(model: &mut Model) {
     if model.runs.shown().is_some() { runs::again(model) } else { run(model) }
 }
 
 /// Run the method that was picked: on the selected clip, and if that is the shown one, on all that the shown run is about.
-pub(crate) fn run_with_method(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn run_with_method(model: &mut Model) {
     let selected = model.library.selected().map(|entry| &entry.path);
     let is_another =
         selected.is_some_and(|path| model.runs.shown().is_some_and(|run| run.subject.video != *path));
@@ -119,39 +100,31 @@ impl BatchScreen {
     }
 
     fn start(&mut self, model: &mut Model, batch: Batch) -> Turn {
-        match batch::start(model, batch) {
-            Ok(effects) => Turn::Stay(effects),
-            Err(batch) => {
-                self.next = Some(*batch);
-                Turn::stay()
-            }
-        }
+        self.next = batch::start(model, batch);
+        Turn::Stay
     }
 
     /// Caption the clips that failed, or that a cancelled batch did not come to.
     fn retry(&mut self, model: &mut Model) -> Turn {
-        let Some(last) = model.batches.last.take_if(|batch| !batch.is_active()) else { return Turn::stay() };
+        let Some(last) = model.batches.last.take_if(|batch| !batch.is_active()) else { return Turn::Stay };
         let lacks = |clip: &BatchClip| {
             matches!(clip.state, ClipState::Failed(_) | ClipState::Waiting | ClipState::Busy)
         };
         if self.next.is_some() || !last.clips.iter().any(lacks) {
             model.batches.last = Some(last);
             model.note(Tone::Info, "no clip failed or was left");
-            return Turn::stay();
+            return Turn::Stay;
         }
         self.start(model, Batch { retries: true, ..last })
     }
 
     fn edit(&self, model: &mut Model) -> Turn {
         let clip = self.shown(model).and_then(Batch::selected);
-        match clip.and_then(|clip| clip.caption.as_ref()) {
-            Some(caption) if caption.text.len() > MAX_PROMPT_BYTES => {
-                model.note(Tone::Bad, "the caption is too long to edit here");
-            }
-            Some(caption) => return Turn::over(CaptionEditor::of_clip(&caption.text)),
+        match clip.and_then(|clip| clip.caption.as_ref()).map(|caption| caption.text.clone()) {
+            Some(caption) => return caption_editor::open(model, Edited::Clip, &caption),
             None => model.note(Tone::Info, "this clip has no caption that can be edited here"),
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn files(&self, model: &Model, columns: usize, theme: &Theme) -> Line<'static> {
@@ -183,21 +156,14 @@ impl BatchScreen {
 }
 
 impl Screen for BatchScreen {
-    fn context(&self) -> KeyContext {
-        KeyContext::Batch
-    }
-
-    fn hints(&self, model: &Model) -> &'static [Action] {
+    fn keys(&self, model: &Model) -> Keys {
         use Action::{Back, Choose, Down, EditCaption, Existing, Interrupt, Retry, SidecarForm};
-        match self.shown(model).map(|batch| batch.phase) {
+        let hints: &[_] = match self.shown(model).map(|batch| batch.phase) {
             Some(Phase::Chosen) => &[Choose, SidecarForm, Existing, Back],
             Some(Phase::Ended) => &[Choose, EditCaption, Retry, Down, Back],
             _ => &[Choose, Interrupt, EditCaption, Down, Back],
-        }
-    }
-
-    fn verb(&self) -> &'static str {
-        if self.next.is_some() { "start" } else { "show" }
+        };
+        Keys::new(KeyContext::Batch, if self.next.is_some() { "start" } else { "show" }, hints)
     }
 
     fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
@@ -212,29 +178,24 @@ impl Screen for BatchScreen {
             return self.start(model, next);
         }
         let run = model.batches.last.as_ref().and_then(Batch::selected).map_or(0, |clip| clip.run);
-        match model.runs.all.iter().rposition(|known| known.id() == run) {
-            Some(at) => {
-                model.runs.shown = at;
-                (model.focus, model.caption.up) = (Pane::Caption, 0);
-                Turn::leave()
-            }
-            None => {
-                model.note(Tone::Info, "no run of this clip to show");
-                Turn::stay()
-            }
-        }
+        let Some(at) = model.runs.place(run) else {
+            model.note(Tone::Info, "no run of this clip to show");
+            return Turn::Stay;
+        };
+        model.runs.shown = at;
+        (model.focus, model.caption.up) = (Pane::Caption, 0);
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => return self.choose(model),
             Action::Retry => return self.retry(model),
             Action::EditCaption => return self.edit(model),
             Action::SidecarForm => model.batches.next_sidecar(),
             Action::Existing => model.batches.next_existing(),
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {

@@ -4,22 +4,12 @@ use std::path::{Path, PathBuf};
 
 use ratatui::widgets::Padding;
 
-use crate::tui::{
-    action::Action,
-    effect::{CaptionEdit, Effect},
-    key::Key,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        batch::Batch,
-        prompt::PromptEditor,
-        stack::{Screen, Turn},
-    },
-    text,
-    theme::{Role, Theme},
-    update::panes,
-    widgets::{Frame, dialog, popup},
-};
+use crate::look::{Action, Key, KeyContext, Role, Theme};
+use crate::tui::effect::{CaptionEdit, Effect};
+use crate::tui::model::prompt::{MAX_PROMPT_BYTES, PromptEditor};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn, batch::Batch};
+use crate::tui::widgets::{Frame, dialog, popup};
+use crate::tui::{text, update::panes};
 use specreel_batch::rows::Caption;
 use specreel_record::{Event, EventKind};
 
@@ -27,7 +17,7 @@ const COLUMNS: u16 = 104;
 
 /// Whose caption it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edited {
+pub(super) enum Edited {
     /// The clip under the cursor of the batch.
     Clip,
     /// The segment that this run has captioned.
@@ -38,6 +28,15 @@ enum Edited {
 pub(crate) struct CaptionEditor {
     editor: PromptEditor,
     edited: Edited,
+}
+
+/// Open the editor over the screen, unless the caption is too long.
+pub(super) fn open(model: &mut Model, edited: Edited, caption: &str) -> Turn {
+    if caption.len() > MAX_PROMPT_BYTES {
+        model.note(Tone::Bad, "the caption is too long to edit here");
+        return Turn::Stay;
+    }
+    Turn::over(CaptionEditor { editor: PromptEditor::new(caption), edited })
 }
 
 /// A text comes back from the user's editor. False if no caption is edited.
@@ -76,14 +75,6 @@ fn keep(model: &mut Model, video: &Path, caption: Caption) {
 }
 
 impl CaptionEditor {
-    pub fn of_clip(caption: &str) -> Self {
-        Self { editor: PromptEditor::new(caption), edited: Edited::Clip }
-    }
-
-    pub fn of_segment(run: u64, caption: &str) -> Self {
-        Self { editor: PromptEditor::new(caption), edited: Edited::Segment(run) }
-    }
-
     /// True if the caption in the editor differs from the clip's, or the segment's.
     fn is_changed(&self, model: &Model) -> bool {
         let edited = self.editor.text();
@@ -103,49 +94,42 @@ impl CaptionEditor {
     /// Leave the editor; if the caption was changed, if it is asked for twice.
     fn leave(&self, model: &mut Model) -> Turn {
         if self.is_changed(model) && !panes::is_sure(model, Action::Back) {
-            panes::ask(model, self.context(), Action::Back, "to discard your changes");
-            return Turn::stay();
+            panes::ask(model, KeyContext::CaptionEdit, Action::Back, "to discard your changes");
+            return Turn::Stay;
         }
-        Turn::leave()
-    }
-
-    fn save(&self, model: &mut Model) -> Turn {
-        match self.edited {
-            Edited::Clip => self.save_clip(model),
-            Edited::Segment(run) => Turn::Leave(self.save_segment(model, run)),
-        }
+        Turn::Leave
     }
 
     fn save_clip(&self, model: &mut Model) -> Turn {
         let (sidecar, cues) = (model.batches.sidecar, model.batches.cues);
-        let Some(clip) = model.batches.last.as_ref().and_then(Batch::selected) else { return Turn::stay() };
+        let Some(clip) = model.batches.last.as_ref().and_then(Batch::selected) else { return Turn::Stay };
         let Some(caption) = clip.caption.as_ref().map(|caption| caption.edited(&self.editor.text())) else {
-            return Turn::stay();
+            return Turn::Stay;
         };
         let clip = clip.clip.clone();
         match sidecar {
             Some(sidecar) if sidecar.is_timed() && caption.pieces.is_empty() => {
                 model.note(Tone::Bad, "this caption has no times: choose txt or json for the file");
-                Turn::stay()
             }
             Some(sidecar) => {
                 let edit = CaptionEdit { clip, sidecar, cues, caption };
-                Turn::Stay(vec![Effect::SaveCaption(Box::new(edit))])
+                model.emit(Effect::SaveCaption(Box::new(edit)));
             }
             None => {
                 keep(model, &clip.path(), caption);
-                Turn::leave()
+                return Turn::Leave;
             }
         }
+        Turn::Stay
     }
 
     /// Take the caption in the editor for the segment's, and save it with its run.
-    fn save_segment(&self, model: &mut Model, number: u64) -> Vec<Effect> {
+    fn save_segment(&self, model: &mut Model, number: u64) {
         let text = self.editor.text();
         let records = model.config.record && model.sessions.folder.is_some();
-        let Some(run) = model.runs.get_mut(number) else { return Vec::new() };
+        let Some(run) = model.runs.get_mut(number) else { return };
         if run.log.whole().text().trim() == text {
-            return Vec::new();
+            return;
         }
         run.apply(&Event::new(number, EventKind::Edited { text: text.clone() }));
         let (file, saved) = run.saved.clone().unzip();
@@ -153,30 +137,35 @@ impl CaptionEditor {
         let event = Event::new(saved.unwrap_or(number), EventKind::Edited { text });
         let words = if is_saved { "saved with the run" } else { "kept for this session: runs are not saved" };
         model.note(Tone::Info, words);
-        if is_saved { vec![Effect::SaveEdit(Box::new(event), file)] } else { Vec::new() }
+        if is_saved {
+            model.emit(Effect::SaveEdit(Box::new(event), file));
+        }
     }
 }
 
 impl Screen for CaptionEditor {
-    fn context(&self) -> KeyContext {
-        KeyContext::CaptionEdit
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::new(KeyContext::CaptionEdit, "keep", &[Action::Save, Action::Newline, Action::Back])
     }
 
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Save, Action::Newline, Action::Back]
+    /// A caption is saved, not chosen.
+    fn choose(&mut self, _model: &mut Model) -> Turn {
+        Turn::Stay
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Save => self.save(model),
-            Action::Back => self.leave(model),
-            Action::Editor => Turn::Stay(vec![Effect::Editor(self.editor.text())]),
-            Action::Newline => {
-                self.editor.editor.insert_newline();
-                Turn::stay()
+        match (action, self.edited) {
+            (Action::Save, Edited::Clip) => return self.save_clip(model),
+            (Action::Save, Edited::Segment(run)) => {
+                self.save_segment(model, run);
+                return Turn::Leave;
             }
-            _ => Turn::Pass,
+            (Action::Back, _) => return self.leave(model),
+            (Action::Editor, _) => model.emit(Effect::Editor(self.editor.text())),
+            (Action::Newline, _) => self.editor.editor.insert_newline(),
+            _ => return Turn::Pass,
         }
+        Turn::Stay
     }
 
     fn key(&mut self, key: Key, model: &mut Model) {
@@ -209,7 +198,7 @@ impl Screen for CaptionEditor {
         let title = self.clip(model).map(|(title, _)| title).unwrap_or_default();
         let title = format!("Caption of {}", text::fit(&title, 60));
         let rows = (self.editor.editor.lines().len() as u16).clamp(6, 12) + 2;
-        let key = |action| model.keymap.keys(self.context(), action).first().map(ToString::to_string);
+        let key = |action| model.keymap.first(KeyContext::CaptionEdit, action);
         let hint = [(Action::Save, "saves"), (Action::Newline, "new line")];
         let hint = hint.iter().filter_map(|(action, word)| Some(format!("{} {word}", key(*action)?)));
         let hint = format!(" {} ", hint.collect::<Vec<_>>().join(" · "));

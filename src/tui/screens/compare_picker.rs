@@ -1,23 +1,13 @@
 //! The methods to compare.
 
-use ratatui::layout::{
-    Constraint::{Length, Min},
-    Layout,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::Layout;
 
 use super::{compare, method_list};
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    picker::Picker,
-    theme::Theme,
-    widgets::{Frame, around, dialog, popup},
-};
-use specreel_speculate::Method;
+use crate::look::{Action, KeyContext, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::picker::Picker;
+use crate::tui::widgets::{Frame, around, dialog, popup};
 
 #[derive(Debug)]
 pub(crate) struct ComparePicker {
@@ -52,35 +42,28 @@ impl ComparePicker {
     }
 }
 
-/// Run the methods that are picked.
-fn start(model: &mut Model) -> Turn {
-    let all = model.methods.turned.iter().enumerate();
-    let wanted = all.filter(|(i, m)| model.methods.picked.get(*i) == Some(&true) || m.is_autoregressive());
-    let methods: Vec<Method> = wanted.map(|(_, m)| m.clone()).collect();
-    Turn::Leave(compare::begin(model, methods.into_iter().map(|method| (method, None)).collect(), None))
-}
-
 impl Screen for ComparePicker {
-    fn context(&self) -> KeyContext {
-        KeyContext::Pick
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::new(KeyContext::Pick, "run", &[Action::Choose, Action::Pick, Action::Back])
     }
 
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Pick, Action::Back]
-    }
-
-    fn verb(&self) -> &'static str {
-        "run"
+    /// Run the methods that are picked.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let all = model.methods.turned.iter().enumerate();
+        let wanted =
+            all.filter(|(i, m)| model.methods.picked.get(*i) == Some(&true) || m.is_autoregressive());
+        let methods = wanted.map(|(_, method)| (method.clone(), None)).collect();
+        compare::begin(model, methods, None);
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => start(model),
             Action::Pick => {
                 self.pick(model);
-                Turn::stay()
+                Turn::Stay
             }
-            _ => method_list::act(&self.picker, self.context(), action, model),
+            _ => method_list::act(&self.picker, KeyContext::Pick, action, model),
         }
     }
 

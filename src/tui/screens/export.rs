@@ -2,18 +2,11 @@
 
 use ratatui::layout::Constraint::{Fill, Length};
 
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    update::export::{formats, sidecars, write},
-    widgets::{Frame, around, cell_columns, dialog, list, named, popup, widest},
-};
+use crate::look::Theme;
+use crate::tui::effect::Effect;
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::update::export::{formats, sidecars, write};
+use crate::tui::widgets::{Frame, around, cell_columns, dialog, list, named, popup, widest};
 use specreel_client::present::{export::file_name, formats::plural};
 
 #[derive(Debug, Default)]
@@ -30,33 +23,26 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl ExportList {
-    /// The effects of the row under the cursor.
-    fn export(&self, model: &Model) -> Vec<Effect> {
+    /// What the row under the cursor writes.
+    fn export(&self, model: &Model) -> Option<Effect> {
         let (Some(run), Some(format)) = (model.runs.shown(), formats(model).get(self.cursor)) else {
             let captions = sidecars(model);
-            return if captions.is_empty() { Vec::new() } else { vec![Effect::Sidecars(captions)] };
+            return (!captions.is_empty()).then_some(Effect::Sidecars(captions));
         };
         let method = run.method.as_ref().map_or(run.label.as_str(), |method| &method.name);
         let name = format!("{}.{}", file_name(&run.subject.video, method), format.ending());
-        vec![Effect::Write(name, write(model, *format))]
+        Some(Effect::Write(name, write(model, *format)))
     }
 }
 
 impl Screen for ExportList {
-    fn context(&self) -> KeyContext {
-        KeyContext::List
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Back]
-    }
-
-    fn verb(&self) -> &'static str {
-        "save"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::list("save")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
-        Turn::Leave(self.export(model))
+        model.effects.extend(self.export(model));
+        Turn::Leave
     }
 
     fn cursor(&mut self) -> Option<&mut usize> {

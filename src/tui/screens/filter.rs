@@ -1,18 +1,8 @@
 //! The filter of the library, on the pane's border.
 
-use crate::tui::{
-    action::Action,
-    line::InputLine,
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    pane::Pane,
-    picker::Move,
-    theme::Theme,
-    update::panes,
-    widgets::Frame,
-};
+use crate::look::Action;
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::{line::InputLine, pane::Pane, picker::Move, update::panes};
 
 #[derive(Debug)]
 pub(crate) struct FilterLine {
@@ -32,13 +22,16 @@ pub(crate) fn dropped(model: &mut Model) {
 }
 
 impl Screen for FilterLine {
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("keep")
+    }
+
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => {}
-            Action::Back => model.library.clear_filter(),
-            _ => return Turn::Pass,
+        if action != Action::Back {
+            return Turn::Pass;
         }
-        Turn::leave()
+        model.library.clear_filter();
+        Turn::Leave
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {
@@ -56,6 +49,4 @@ impl Screen for FilterLine {
     fn border(&self) -> Option<(Pane, &InputLine)> {
         Some((Pane::Library, &self.line))
     }
-
-    fn draw(&self, _model: &Model, _theme: &Theme, _frame: &mut Frame<'_>) {}
 }

@@ -1,27 +1,14 @@
 //! The help page, generated from the key map and the verdicts, with a search.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Margin,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Margin};
+use ratatui::text::{Line, Span};
+use ratatui::{style::Style, widgets::Paragraph};
 
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    picker::Picker,
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, dialog, hang, mark, popup, scrollbar, typed_after},
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::widgets::{Frame, dialog, hang, mark, popup, scrollbar, typed_after};
+use crate::tui::{picker::Picker, text};
 use specreel_record::Verdict;
 
 /// The page with its search, opened in a context; the cursor is at the first line.
@@ -38,17 +25,16 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl Screen for HelpPage {
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Back, Action::Down, Action::PageDown]
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::new(KeyContext::Entry, "keep", &[Action::Back, Action::Down, Action::PageDown])
     }
 
     fn act(&mut self, action: Action, _model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => return Turn::leave(),
-            Action::Help => self.picker = Picker::default(),
-            _ => return Turn::Pass,
+        if action != Action::Help {
+            return Turn::Pass;
         }
-        Turn::stay()
+        self.picker = Picker::default();
+        Turn::Stay
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {
@@ -82,7 +68,7 @@ const COLUMNS: u16 = 84;
 struct Entry {
     section: &'static str,
     name: String,
-    about: String,
+    about: &'static str,
     verdict: Option<Verdict>,
 }
 
@@ -104,33 +90,24 @@ const MOUSE: [(&str, &str); 5] = [
 ];
 
 fn entries(model: &Model, here: KeyContext) -> Vec<Entry> {
+    let entry = |section, name: &str, about, verdict| Entry { section, name: name.into(), about, verdict };
     let mut out = Vec::new();
     for (context, actions) in model.keymap.pages(here) {
         for (action, keys) in actions {
             let keys = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join("  ");
-            let entry =
-                Entry { section: context.title(), name: keys, about: action.about().into(), verdict: None };
-            out.push(entry);
+            out.push(entry(context.title(), &keys, action.about(), None));
         }
     }
-    for (name, about) in MOUSE.into_iter().filter(|_| model.config.mouse) {
-        out.push(Entry { section: "Mouse", name: name.into(), about: about.into(), verdict: None });
-    }
-    for verdict in Verdict::ALL {
-        let (name, about) = (verdict.name().into(), verdict.why().into());
-        out.push(Entry { section: "Verdicts", name, about, verdict: Some(verdict) });
-    }
-    for lossless in [true, false] {
-        let about = match lossless {
-            true => "the text is exactly the text of autoregressive decoding",
-            false => "the text may differ from autoregressive decoding",
-        };
-        let name = mark(lossless, model.theme()).content.into_owned();
-        out.push(Entry { section: "Words", name, about: about.into(), verdict: None });
-    }
-    for (name, about) in WORDS {
-        out.push(Entry { section: "Words", name: name.into(), about: about.into(), verdict: None });
-    }
+    let mouse = MOUSE.into_iter().filter(|_| model.config.mouse);
+    out.extend(mouse.map(|(name, about)| entry("Mouse", name, about, None)));
+    out.extend(Verdict::ALL.map(|verdict| entry("Verdicts", verdict.name(), verdict.why(), Some(verdict))));
+    let marks = [
+        (true, "the text is exactly the text of autoregressive decoding"),
+        (false, "the text may differ from autoregressive decoding"),
+    ];
+    let name = |lossless| mark(lossless, model.theme()).content;
+    out.extend(marks.map(|(lossless, about)| entry("Words", &name(lossless), about, None)));
+    out.extend(WORDS.map(|(name, about)| entry("Words", name, about, None)));
     out
 }
 
@@ -158,7 +135,7 @@ fn lines(model: &Model, here: KeyContext, query: &str, theme: &Theme, columns: u
         }
         let style = entry.verdict.map_or(theme.style(Role::Key), |v| theme.verdict(v));
         let name = Span::styled(text::fit(&entry.name, 16), style);
-        for mut line in hang(name, 18, (&entry.about, Style::new()), columns.saturating_sub(2)) {
+        for mut line in hang(name, 18, (entry.about, Style::new()), columns.saturating_sub(2)) {
             line.spans.insert(0, Span::raw("  "));
             out.push(line);
         }

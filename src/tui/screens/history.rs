@@ -1,25 +1,13 @@
 //! Earlier prompts, with a search.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout,
-    },
-    text::Line,
-    widgets::Row,
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
+use ratatui::{text::Line, widgets::Row};
 
-use crate::tui::{
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    pane::Pane,
-    picker::Picker,
-    text,
-    theme::{Role, Theme},
-    widgets::{BELOW, Frame, below_list, dialog, list, popup, typed_after},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::widgets::{BELOW, Frame, below_list, dialog, list, popup, typed_after};
+use crate::tui::{pane::Pane, picker::Picker, text};
 
 #[derive(Debug, Default)]
 pub(crate) struct PromptHistory {
@@ -27,8 +15,8 @@ pub(crate) struct PromptHistory {
 }
 
 impl Screen for PromptHistory {
-    fn verb(&self) -> &'static str {
-        "use"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("use")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
@@ -37,7 +25,7 @@ impl Screen for PromptHistory {
             model.prompt.set(&prompt);
         }
         model.focus = Pane::Prompt;
-        Turn::leave()
+        Turn::Leave
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {

@@ -1,26 +1,15 @@
 //! The method editor: the five choices of a method and the keys of each.
 
-use ratatui::{
-    layout::Constraint::{Fill, Length},
-    style::Style,
-    text::{Line, Span},
-    widgets::Row,
-};
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::text::{Line, Span};
+use ratatui::{style::Style, widgets::Row};
 
 use super::{method_list, methods::MethodPicker, save_method, value::ValueLine};
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        edit::{self, rows, value},
-        stack::{Screen, Turn},
-    },
-    text,
-    theme::{Role, Theme},
-    update::runs,
-    widgets::{Frame, dialog, list, mark, popup},
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::edit::{self, rows, value};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, dialog, list, mark, popup};
+use crate::tui::{text, update::runs};
 
 #[derive(Debug, Default)]
 pub(crate) struct MethodEditor {
@@ -40,29 +29,21 @@ impl MethodEditor {
 
     /// Type the value under the cursor.
     fn ask_value(&self, model: &mut Model) -> Turn {
-        let Some(method) = model.methods.current() else { return Turn::stay() };
+        let Some(method) = model.methods.current() else { return Turn::Stay };
         match rows(method).get(self.cursor).and_then(|row| edit::typeable(method, *row)) {
             Some(line) => Turn::over(ValueLine::new(self.cursor, line)),
             None => {
                 model.note(Tone::Info, "press ← or → to change a choice");
-                Turn::stay()
+                Turn::Stay
             }
         }
     }
 }
 
 impl Screen for MethodEditor {
-    fn context(&self) -> KeyContext {
-        KeyContext::Edit
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
+    fn keys(&self, _model: &Model) -> Keys {
         use Action::{Back, Choose, Edit, KnobUp, Reset, Save};
-        &[KnobUp, Edit, Choose, Save, Reset, Back]
-    }
-
-    fn verb(&self) -> &'static str {
-        "run"
+        Keys::new(KeyContext::Edit, "run", &[KnobUp, Edit, Choose, Save, Reset, Back])
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
@@ -74,12 +55,15 @@ impl Screen for MethodEditor {
                 self.cursor = self.cursor.min(self.rows(model).saturating_sub(1));
             }
             Action::Save => return save_method::open(model),
-            Action::Choose => return Turn::Leave(runs::again_if_shown(model)),
+            Action::Choose => {
+                runs::again_if_shown(model);
+                return Turn::Leave;
+            }
             // One level back, to the picker.
             Action::Back => return Turn::open(MethodPicker::new(model)),
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn cursor(&mut self) -> Option<&mut usize> {

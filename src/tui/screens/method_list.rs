@@ -1,25 +1,15 @@
 //! What the lists of methods have in common: rows by system, and keys that change the method under the cursor.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length},
-        Rect,
-    },
-    text::{Line, Span},
-    widgets::Row,
-};
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Row;
 
 use super::{method_editor::MethodEditor, save_method};
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{Model, Tone, methods::Methods, stack::Turn},
-    picker::Picker,
-    text,
-    theme::{Role, Theme},
-    update::methods::note_knob,
-    widgets::{Frame, cell_columns, list_of, mark, typed_after},
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::{Model, Tone, Turn, methods::Methods};
+use crate::tui::widgets::{Frame, cell_columns, list_of, mark, typed_after};
+use crate::tui::{picker::Picker, text, update::methods::note_knob};
 use specreel_client::present::systems::system;
 
 /// Columns of a row: the sign before a name, and whether it is lossless.
@@ -65,7 +55,7 @@ pub(super) fn act(picker: &Picker, context: KeyContext, action: Action, model: &
         }
         _ => return Turn::Pass,
     }
-    Turn::stay()
+    Turn::Stay
 }
 
 /// Undo all changes of a method.

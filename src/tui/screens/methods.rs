@@ -1,27 +1,16 @@
 //! The method picker: the methods that match the filter, and below them the five choices of the one under the cursor.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    text::{Line, Span},
-    widgets::{Paragraph, Wrap},
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Wrap};
 
 use super::{batch, method_list};
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model, Tone, methods,
-        stack::{Screen, Turn},
-    },
-    picker::{Move, Picker},
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, around, dialog, popup, rule},
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn, methods};
+use crate::tui::picker::{Move, Picker};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, around, dialog, popup, rule};
 use specreel_client::present::systems::system;
 
 const ABOUT: u16 = 2;
@@ -40,37 +29,27 @@ impl MethodPicker {
 }
 
 impl Screen for MethodPicker {
-    fn context(&self) -> KeyContext {
-        KeyContext::Methods
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
+    fn keys(&self, _model: &Model) -> Keys {
         use Action::{Back, Choose, Edit, KnobUp, NextKnob, Reset, Save};
-        &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back]
-    }
-
-    fn verb(&self) -> &'static str {
-        "run"
+        Keys::new(KeyContext::Methods, "run", &[Choose, Edit, KnobUp, NextKnob, Save, Reset, Back])
     }
 
     /// Run the method under the cursor.
     fn choose(&mut self, model: &mut Model) -> Turn {
-        let Some(index) = method_list::under(&self.picker, &model.methods) else { return Turn::stay() };
+        let Some(index) = method_list::under(&self.picker, &model.methods) else { return Turn::Stay };
         if let Some(why) = model.unavailable(index) {
             model.note(Tone::Bad, why);
-            return Turn::stay();
+            return Turn::Stay;
         }
         if index != model.methods.chosen {
             model.methods.choose(index);
         }
-        Turn::Leave(batch::run_with_method(model))
+        batch::run_with_method(model);
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => self.choose(model),
-            _ => method_list::act(&self.picker, self.context(), action, model),
-        }
+        method_list::act(&self.picker, KeyContext::Methods, action, model)
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {

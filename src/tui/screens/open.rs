@@ -1,16 +1,9 @@
 //! Opening a video or a directory by its path.
 
-use crate::tui::{
-    action::Action,
-    effect::{Effect, Wanted},
-    line::{InputLine, PathLine},
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    widgets::{Frame, path_box},
-};
+use crate::look::Theme;
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::widgets::{Frame, path_box};
+use crate::tui::{effect::Effect, line::PathLine};
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenLine {
@@ -25,35 +18,20 @@ pub(crate) fn opened(model: &mut Model) {
 }
 
 impl Screen for OpenLine {
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Complete, Action::Back, Action::ClearLine]
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::path("open")
     }
 
-    fn verb(&self) -> &'static str {
-        "open"
-    }
-
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        let PathLine { line, found } = &mut self.path;
-        match action {
-            Action::Choose if line.text.trim().is_empty() => Turn::leave(),
-            Action::Choose => {
-                // The line stays until the file is known to exist.
-                model.library.opening = true;
-                found.clear();
-                Turn::Stay(vec![Effect::Open(line.text.trim().to_owned())])
-            }
-            Action::Complete => Turn::Stay(vec![Effect::Complete(line.split().0.to_owned(), Wanted::Videos)]),
-            _ => Turn::Pass,
+    /// The line stays until the file is known to exist.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let typed = self.path.line.text.trim();
+        if typed.is_empty() {
+            return Turn::Leave;
         }
-    }
-
-    fn line(&mut self) -> Option<&mut InputLine> {
-        Some(&mut self.path.line)
-    }
-
-    fn typed(&mut self, _model: &mut Model) {
+        model.library.opening = true;
+        model.emit(Effect::Open(typed.to_owned()));
         self.path.found.clear();
+        Turn::Stay
     }
 
     fn path(&mut self) -> Option<&mut PathLine> {
@@ -61,6 +39,6 @@ impl Screen for OpenLine {
     }
 
     fn draw(&self, _model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-        path_box("Open a video or a directory", &self.path.line, &self.path.found, theme, frame);
+        path_box("Open a video or a directory", &self.path, theme, frame);
     }
 }

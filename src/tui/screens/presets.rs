@@ -1,20 +1,13 @@
 //! The preset prompts.
 
-use ratatui::layout::{
-    Constraint::{Fill, Length, Min},
-    Layout,
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
 
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    pane::Pane,
-    theme::Theme,
-    widgets::{BELOW, Frame, around, below_list, cell_columns, dialog, list, named, popup, widest},
+use crate::look::Theme;
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::pane::Pane;
+use crate::tui::widgets::{
+    BELOW, Frame, around, below_list, cell_columns, dialog, list, named, popup, widest,
 };
 
 #[derive(Debug, Default)]
@@ -23,16 +16,8 @@ pub(crate) struct PresetList {
 }
 
 impl Screen for PresetList {
-    fn context(&self) -> KeyContext {
-        KeyContext::List
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Back]
-    }
-
-    fn verb(&self) -> &'static str {
-        "use"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::list("use")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
@@ -40,7 +25,7 @@ impl Screen for PresetList {
             model.prompt.set(&preset.text);
             model.focus = Pane::Prompt;
         }
-        Turn::leave()
+        Turn::Leave
     }
 
     fn cursor(&mut self) -> Option<&mut usize> {

@@ -1,33 +1,17 @@
 //! The preview of the selected clip: its properties, its frames, and which of them a run would sample.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout,
-    },
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::Layout;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        action::Action,
-        frame_request::FrameRequest,
-        keymap::KeyContext,
-        model::{
-            Model, Tone,
-            library::{Entry, Kind},
-            preview::{self, Preview, sampled},
-            stack::{Screen, Turn},
-        },
-        picker::Move,
-        text,
-        theme::{Role, Theme},
-        update::{panes, runs},
-        widgets::{Frame, clock_words, cut, dialog, picture, popup, wrap},
-    },
-};
+use crate::look::{Action, ColorDepth, KeyContext, Role, Theme};
+use crate::tui::model::library::{Entry, Kind};
+use crate::tui::model::preview::{self, Preview, sampled};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::update::{panes, runs};
+use crate::tui::widgets::{Frame, clock_words, cut, dialog, picture, popup, wrap};
+use crate::tui::{effect::FrameRequest, picker::Move, text};
 use specreel_record::units;
 
 /// Previews the selected clip; the model keeps where the preview of a clip was left.
@@ -64,13 +48,9 @@ pub(crate) fn follow(model: &mut Model) {
 }
 
 impl Screen for PreviewScreen {
-    fn context(&self) -> KeyContext {
-        KeyContext::Preview
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
+    fn keys(&self, _model: &Model) -> Keys {
         use Action::{Back, Down, Faster, Pause, Run, SeekForward};
-        &[Pause, SeekForward, Faster, Down, Run, Back]
+        Keys::new(KeyContext::Preview, "keep", &[Pause, SeekForward, Faster, Down, Run, Back])
     }
 
     fn word(&self, action: Action, model: &Model) -> Option<&'static str> {
@@ -83,7 +63,8 @@ impl Screen for PreviewScreen {
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         if matches!(action, Action::Run | Action::Choose) {
-            return Turn::Leave(runs::run_selected(model));
+            runs::run_selected(model);
+            return Turn::Leave;
         }
         let Some(Preview { clock, .. }) = &mut model.library.preview else { return Turn::Pass };
         match action {
@@ -97,7 +78,7 @@ impl Screen for PreviewScreen {
             Action::Bottom => clock.seek(clock.length),
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {

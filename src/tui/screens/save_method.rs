@@ -3,17 +3,10 @@
 use std::path::PathBuf;
 
 use super::methods::MethodPicker;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    line::InputLine,
-    model::{
-        Model, Tone, edit,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    widgets::{Frame, line_box},
-};
+use crate::look::{Action, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn, edit};
+use crate::tui::widgets::{Frame, line_box};
+use crate::tui::{effect::Effect, line::InputLine};
 use specreel_speculate::Method;
 
 #[derive(Debug)]
@@ -25,7 +18,7 @@ pub(crate) struct SaveLine {
 pub(super) fn open(model: &Model) -> Turn {
     match model.methods.current() {
         Some(method) => Turn::open(SaveLine { line: InputLine::new(format!("my-{}", method.name)) }),
-        None => Turn::stay(),
+        None => Turn::Stay,
     }
 }
 
@@ -39,35 +32,31 @@ pub(crate) fn saved(model: &mut Model, outcome: Result<(PathBuf, Method), String
     }
 }
 
-impl SaveLine {
-    fn save(&mut self, model: &mut Model) -> Turn {
+impl Screen for SaveLine {
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("save")
+    }
+
+    fn choose(&mut self, model: &mut Model) -> Turn {
         let name = self.line.text.trim().to_owned();
         if let Some(problem) = edit::name_problem(&name) {
             model.note(Tone::Bad, problem);
             self.line.text = name;
-            return Turn::stay();
+            return Turn::Stay;
         }
         let (Some(method), Some(folder)) = (model.methods.current(), &model.config.methods_dir) else {
             model.note(Tone::Bad, "no directory for methods: neither HOME nor XDG_CONFIG_HOME is set");
-            return Turn::leave();
+            return Turn::Leave;
         };
         let file = folder.join(format!("{name}.toml"));
-        Turn::Leave(vec![Effect::SaveMethod(file, Box::new(Method { name, ..method.clone() }))])
-    }
-}
-
-impl Screen for SaveLine {
-    fn verb(&self) -> &'static str {
-        "save"
+        let method = Method { name, ..method.clone() };
+        model.emit(Effect::SaveMethod(file, Box::new(method)));
+        Turn::Leave
     }
 
+    /// One level back, to the picker.
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => self.save(model),
-            // One level back, to the picker.
-            Action::Back => Turn::open(MethodPicker::new(model)),
-            _ => Turn::Pass,
-        }
+        if action == Action::Back { Turn::open(MethodPicker::new(model)) } else { Turn::Pass }
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -1,19 +1,8 @@
 //! The search in the caption, on the pane's border.
 
-use crate::tui::{
-    action::Action,
-    line::InputLine,
-    model::{
-        Model, Tone,
-        search::Search,
-        stack::{Screen, Turn},
-    },
-    pane::Pane,
-    picker::Move,
-    theme::Theme,
-    update::search,
-    widgets::Frame,
-};
+use crate::look::Action;
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn, search::Search};
+use crate::tui::{line::InputLine, pane::Pane, picker::Move, update::search};
 
 #[derive(Debug, Default)]
 pub(crate) struct SearchLine {
@@ -31,17 +20,16 @@ pub(crate) fn open(model: &mut Model) {
 }
 
 impl Screen for SearchLine {
-    fn verb(&self) -> &'static str {
-        "search"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("search")
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        match action {
-            Action::Choose => {}
-            Action::Back => model.caption.search = Search::default(),
-            _ => return Turn::Pass,
+        if action != Action::Back {
+            return Turn::Pass;
         }
-        Turn::leave()
+        model.caption.search = Search::default();
+        Turn::Leave
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {
@@ -62,6 +50,4 @@ impl Screen for SearchLine {
     fn border(&self) -> Option<(Pane, &InputLine)> {
         Some((Pane::Caption, &self.line))
     }
-
-    fn draw(&self, _model: &Model, _theme: &Theme, _frame: &mut Frame<'_>) {}
 }

@@ -1,16 +1,10 @@
 //! Captioning the selected clip in segments: their length is typed.
 
-use crate::tui::{
-    effect::Effect,
-    line::InputLine,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    update::{models, runs},
-    widgets::{Frame, line_box},
-};
+use crate::look::Theme;
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::update::{models, runs};
+use crate::tui::widgets::{Frame, line_box};
+use crate::tui::{effect::Effect, line::InputLine};
 use specreel_record::span;
 use specreel_video::{Division, Scenes};
 
@@ -46,12 +40,12 @@ fn choose(model: &mut Model, typed: &str) -> Turn {
             "invalid segments: expected at least one second, such as 30 or 1:30, or scenes, or scenes 35 (a threshold \
              to 255)",
         );
-        return Turn::stay();
+        return Turn::Stay;
     };
     if models::are_in_the_way(model) {
-        return Turn::leave();
+        return Turn::Leave;
     }
-    let Some(subject) = runs::selected_subject(model) else { return Turn::leave() };
+    let Some(subject) = runs::selected_subject(model) else { return Turn::Leave };
     model.library.segment_length = typed.trim().to_owned();
     let video = subject.video.clone();
     model.prompt.remember(&subject.prompt);
@@ -59,12 +53,13 @@ fn choose(model: &mut Model, typed: &str) -> Turn {
     if matches!(division, Division::Scenes(_)) {
         model.note(Tone::Info, "finding scenes …");
     }
-    Turn::Leave(vec![Effect::Cut(video, division)])
+    model.emit(Effect::Cut(video, division));
+    Turn::Leave
 }
 
 impl Screen for SegmentsLine {
-    fn verb(&self) -> &'static str {
-        "run"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("run")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {

@@ -2,36 +2,23 @@
 
 use std::path::PathBuf;
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout,
-    },
-    style::Style,
-    text::{Line, Text},
-    widgets::{Cell, Paragraph, Row, Wrap},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
+use ratatui::style::Style;
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn, replay};
+use crate::tui::widgets::{
+    Frame, cell_columns, dialog, filter_line, list, number, popup, rule, sign, wrap, yes_or_no,
+};
 use crate::tui::{
-    action::Action,
-    archive::SessionEntry,
-    effect::Effect,
-    keymap::KeyContext,
-    line::InputLine,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    picker::Move,
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, cell_columns, dialog, filter_line, list, number, popup, rule, sign, wrap},
+    archive::SessionEntry, effect::Effect, line::InputLine, pane::Pane, picker::Move, text, update::watch,
 };
-use specreel_client::present::{
-    formats::{ago, bytes, plural},
-    statistics::{Column, LOOSENED, Measures, SPEED, TAU},
-};
-use specreel_record::{StopReason, log::RunState};
+use specreel_client::present::formats::{ago, bytes, plural};
+use specreel_client::present::statistics::{Column, LOOSENED, Measures, SPEED, TAU};
+use specreel_record::{Session, StopReason, log::RunState};
 
 /// The statistics, with their widths; the last one is left out on narrow screens.
 const STATISTICS: [(Column, u16); 3] = [(SPEED, 8), (TAU, 5), (LOOSENED, 8)];
@@ -48,13 +35,12 @@ pub(crate) struct SessionList {
 }
 
 /// Open the list, which is read again.
-pub(crate) fn open(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn open(model: &mut Model) {
     let Some(folder) = model.sessions.folder.clone() else {
-        model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
-        return Vec::new();
+        return model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
     };
     model.screens.open(SessionList::default());
-    vec![Effect::List(folder)]
+    model.emit(Effect::List(folder));
 }
 
 pub(crate) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>) {
@@ -77,39 +63,52 @@ pub(crate) fn listed(model: &mut Model, found: Result<Vec<SessionEntry>, String>
     }
 }
 
+/// A saved run was read: replay it.
+pub(crate) fn loaded(model: &mut Model, session: Result<Session, String>) {
+    let session = match session {
+        Ok(session) => session,
+        Err(problem) => return model.note(Tone::Bad, problem),
+    };
+    let (first, pace) = (model.runs.next, model.config.pace);
+    let file = model.sessions.loading.take();
+    let Some(runs) = replay::runs(first, session, file.as_deref(), pace, &model.methods) else {
+        return model.note(Tone::Bad, "this saved run has no started event");
+    };
+    watch::end_replay(model);
+    model.runs.next += runs.len() as u64;
+    for (i, run) in runs.into_iter().enumerate() {
+        model.runs.add(run, i == 0);
+    }
+    model.sessions.replay = Some(first..model.runs.next);
+    model.screens.close();
+    model.focus = Pane::Caption;
+    model.caption.up = 0;
+}
+
 impl SessionList {
     /// Withdraw the question, or the filter; else leave.
     fn back(&mut self, model: &mut Model) -> Turn {
         if std::mem::take(&mut self.asks) {
-            return Turn::stay();
+            return Turn::Stay;
         }
         if self.typing.take().is_none() && model.sessions.filter.is_empty() {
-            return Turn::leave();
+            return Turn::Leave;
         }
         model.sessions.set_filter(String::new());
-        Turn::stay()
+        Turn::Stay
     }
 }
 
 impl Screen for SessionList {
-    fn context(&self) -> KeyContext {
+    fn keys(&self, _model: &Model) -> Keys {
+        use Action::{Back, Choose, Delete, FilterSessions, Yes};
         match (self.asks, &self.typing) {
-            (true, _) => KeyContext::Confirm,
-            (false, Some(_)) => KeyContext::Entry,
-            (false, None) => KeyContext::Sessions,
+            (true, _) => Keys::new(KeyContext::Confirm, "replay", &[Yes, Back]),
+            (false, Some(_)) => Keys::line("keep"),
+            (false, None) => {
+                Keys::new(KeyContext::Sessions, "replay", &[Choose, FilterSessions, Delete, Back])
+            }
         }
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        match (self.asks, &self.typing) {
-            (true, _) => &[Action::Yes, Action::Back],
-            (false, Some(_)) => &[Action::Choose, Action::Back, Action::ClearLine],
-            (false, None) => &[Action::Choose, Action::FilterSessions, Action::Delete, Action::Back],
-        }
-    }
-
-    fn verb(&self) -> &'static str {
-        if self.typing.is_some() { "keep" } else { "replay" }
     }
 
     fn word(&self, action: Action, _model: &Model) -> Option<&'static str> {
@@ -119,11 +118,13 @@ impl Screen for SessionList {
     /// Replay the selected run, or end the filter's typing.
     fn choose(&mut self, model: &mut Model) -> Turn {
         if self.typing.take().is_some() {
-            return Turn::stay();
+            return Turn::Stay;
         }
         let path = model.sessions.selected().map(|e| e.path.clone());
         model.sessions.loading.clone_from(&path);
-        path.map_or_else(Turn::stay, |path| Turn::Leave(vec![Effect::Load(path)]))
+        let Some(path) = path else { return Turn::Stay };
+        model.emit(Effect::Load(path));
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
@@ -133,16 +134,15 @@ impl Screen for SessionList {
         // Any other action withdraws the question.
         let asks = std::mem::take(&mut self.asks);
         match action {
-            Action::Choose => return self.choose(model),
             Action::Delete => self.asks = self.typing.is_none() && model.sessions.selected().is_some(),
             Action::Yes => {
                 let path = model.sessions.selected().map(|e| e.path.clone()).filter(|_| asks);
-                return Turn::Stay(path.map(Effect::Delete).into_iter().collect());
+                model.effects.extend(path.map(Effect::Delete));
             }
             Action::FilterSessions => self.typing = Some(InputLine::new(&model.sessions.filter)),
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {
@@ -250,22 +250,13 @@ fn row(
 
 /// The question before a run is deleted.
 fn question(model: &Model, entry: &SessionEntry, columns: usize, theme: &Theme) -> Text<'static> {
-    let dim = theme.style(Role::Dim);
-    let key = |action| model.keymap.keys(KeyContext::Confirm, action).first().map(ToString::to_string);
-    let (yes, no) = (key(Action::Yes).unwrap_or_default(), key(Action::Back).unwrap_or_default());
+    let [yes, no] = [Action::Yes, Action::Back].map(|key| model.keymap.shown(KeyContext::Confirm, &[key]));
     let age = match ago(entry.age_s).as_str() {
         "now" => "from just now".to_owned(),
         ago => format!("from {ago} ago"),
     };
     let words = format!("Delete the run {age}: {} with {}?  ", entry.name(), entry.method);
-    let asked = [
-        (words.as_str(), theme.style(Role::Bad)),
-        (yes.as_str(), theme.style(Role::Key)),
-        (" yes   ", dim),
-        (no.as_str(), theme.style(Role::Key)),
-        (" no", dim),
-    ];
-    wrap(asked, columns).into()
+    wrap(yes_or_no((&words, Role::Bad), [&yes, &no], theme), columns).into()
 }
 
 /// The prompt and the caption.

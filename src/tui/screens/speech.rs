@@ -1,16 +1,12 @@
 //! What is said in the selected clip: a transcript, or a speech model that listens to it.
 
-use crate::tui::{
-    action::Action,
-    effect::{Effect, Wanted},
-    line::{InputLine, PathLine},
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    widgets::{Frame, path_box},
-};
+use std::path::Path;
+
+use crate::look::Theme;
+use crate::tui::effect::{Effect, SpeechNews, Wanted};
+use crate::tui::line::{InputLine, PathLine};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, path_box};
 
 #[derive(Debug)]
 pub(crate) struct SpeechLine {
@@ -23,12 +19,14 @@ pub(crate) fn open(model: &mut Model) {
     };
     let known = model.library.speech.get(&entry.path).map(|said| said.file.clone());
     let line = InputLine::suggested(known.unwrap_or_default());
-    model.screens.open(SpeechLine { path: PathLine { line, found: Vec::new() } });
+    model
+        .screens
+        .open(SpeechLine { path: PathLine { line, found: Vec::new(), wanted: Wanted::Transcripts } });
 }
 
 /// A transcript or a speech model was typed for the selected clip; nothing ends what is known.
-fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
-    let Some(entry) = model.library.selected() else { return Vec::new() };
+fn choose(model: &mut Model, typed: &str) {
+    let Some(entry) = model.library.selected() else { return };
     let (video, title) = (entry.path.clone(), entry.title.clone());
     let words = match typed {
         "" => format!("prompts about {title} are without speech"),
@@ -38,35 +36,36 @@ fn choose(model: &mut Model, typed: &str) -> Vec<Effect> {
     if typed.is_empty() {
         model.library.speech.remove(&video);
     }
-    vec![Effect::Listen(video, typed.to_owned())]
+    model.emit(Effect::Listen(video, typed.to_owned()));
+}
+
+/// A model has listened to a clip, or a transcript was read.
+pub(crate) fn news(model: &mut Model, video: &Path, news: SpeechNews) {
+    let entry = model.library.entries.iter().find(|entry| entry.path == video);
+    let title = entry.map(|entry| entry.title.clone()).unwrap_or_default();
+    match news {
+        SpeechNews::Progress(share) => {
+            model.note(Tone::Info, format!("listening to {title}: {:.0} %", share * 100.0));
+        }
+        SpeechNews::Heard(Ok(said)) => {
+            let notes = said.notes(f64::INFINITY).into_iter().map(|note| format!("; {note}"));
+            let notes: String = notes.collect();
+            model.note(Tone::Info, format!("prompts about {title} have {}{notes}", said.words()));
+            model.library.speech.insert(video.to_owned(), said);
+        }
+        SpeechNews::Heard(Err(problem)) => model.note(Tone::Bad, problem),
+        SpeechNews::Cancelled => {}
+    }
 }
 
 impl Screen for SpeechLine {
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Complete, Action::Back, Action::ClearLine]
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::path("use")
     }
 
-    fn verb(&self) -> &'static str {
-        "use"
-    }
-
-    fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        let line = &self.path.line;
-        match action {
-            Action::Choose => Turn::Leave(choose(model, line.text.trim())),
-            Action::Complete => {
-                Turn::Stay(vec![Effect::Complete(line.split().0.to_owned(), Wanted::Transcripts)])
-            }
-            _ => Turn::Pass,
-        }
-    }
-
-    fn line(&mut self) -> Option<&mut InputLine> {
-        Some(&mut self.path.line)
-    }
-
-    fn typed(&mut self, _model: &mut Model) {
-        self.path.found.clear();
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        choose(model, self.path.line.text.trim());
+        Turn::Leave
     }
 
     fn path(&mut self) -> Option<&mut PathLine> {
@@ -74,7 +73,6 @@ impl Screen for SpeechLine {
     }
 
     fn draw(&self, _model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-        let title = "What is said: a transcript, or a speech model";
-        path_box(title, &self.path.line, &self.path.found, theme, frame);
+        path_box("What is said: a transcript, or a speech model", &self.path, theme, frame);
     }
 }

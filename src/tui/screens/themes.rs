@@ -2,19 +2,10 @@
 
 use ratatui::{layout::Constraint::Fill, widgets::Row};
 
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        stack::{Screen, Turn},
-    },
-    picker::Move,
-    text,
-    theme::Theme,
-    widgets::{Frame, dialog, list, popup},
-};
+use crate::look::{Action, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, dialog, list, popup};
+use crate::tui::{effect::Effect, picker::Move, text};
 
 #[derive(Debug)]
 pub(crate) struct ThemeList {
@@ -28,21 +19,17 @@ pub(crate) fn open(model: &mut Model) {
     model.screens.push(ThemeList { cursor: model.look.theme, before: model.look.theme });
 }
 
-fn keep(model: &mut Model) -> Vec<Effect> {
+fn keep(model: &mut Model) {
     let name = model.theme().name.clone();
     let file = model.config.theme_file.clone();
     let only_now = if file.is_none() { ", for this session only" } else { "" };
     model.note(Tone::Info, format!("theme {name}{only_now}"));
-    file.map(|file| Effect::RememberTheme(file, name)).into_iter().collect()
+    model.effects.extend(file.map(|file| Effect::RememberTheme(file, name)));
 }
 
 impl Screen for ThemeList {
-    fn context(&self) -> KeyContext {
-        KeyContext::List
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
-        &[Action::Choose, Action::Back]
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::list("keep")
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
@@ -50,15 +37,13 @@ impl Screen for ThemeList {
             Action::Theme => {
                 let next = (self.cursor + 1) % model.look.themes.len().max(1);
                 self.go(Move::To(next), model);
-                Turn::stay()
+                return Turn::Stay;
             }
-            Action::Choose => Turn::Leave(keep(model)),
-            Action::Back => {
-                model.look.theme = self.before;
-                Turn::leave()
-            }
-            _ => Turn::Pass,
+            Action::Choose => keep(model),
+            Action::Back => model.look.theme = self.before,
+            _ => return Turn::Pass,
         }
+        Turn::Leave
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {

@@ -1,34 +1,18 @@
 //! The timeline: a bar of the shown clip with its segments, and their captions beside their times. A segment is shown,
 //! captioned again, or edited from here.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout,
-    },
-    text::{Line, Span, Text},
-    widgets::{Cell, Paragraph, Row, Wrap},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Cell, Paragraph, Row, Wrap};
 
-use super::caption_editor::CaptionEditor;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        prompt::MAX_PROMPT_BYTES,
-        run::{Activity, Run},
-        stack::{Screen, Turn},
-        timeline::{Piece, found, pieces},
-    },
-    pane::Pane,
-    picker::Picker,
-    text,
-    theme::{Role, Theme},
-    update::{batch, models, panes, runs},
-    widgets::{Frame, SPINNER, cell_columns, dialog, list, popup, rule, typed_after},
-};
+use super::caption_editor::{self, Edited};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::timeline::{Piece, found, pieces};
+use crate::tui::model::{Activity, Keys, Model, Run, Screen, Tone, Turn};
+use crate::tui::update::{batch, models, panes, runs};
+use crate::tui::widgets::{Frame, SPINNER, cell_columns, dialog, list, popup, rule, typed_after};
+use crate::tui::{pane::Pane, picker::Picker, text};
 use specreel_client::present::formats::plural;
 use specreel_record::{StopReason, clock};
 
@@ -57,24 +41,21 @@ impl Timeline {
     }
 
     /// Caption the segment under the cursor again, after those that wait.
-    fn again(&self, model: &mut Model) -> Vec<Effect> {
+    fn again(&self, model: &mut Model) {
         let Some(id) = self.picked(model) else {
-            model.note(Tone::Info, "this segment is not captioned yet");
-            return Vec::new();
+            return model.note(Tone::Info, "this segment is not captioned yet");
         };
         let Some(run) = model.runs.get(id).filter(|run| run.has_ended()) else {
-            model.note(Tone::Info, "this segment is being captioned");
-            return Vec::new();
+            return model.note(Tone::Info, "this segment is being captioned");
         };
         let (subject, was) = (run.subject.clone(), run.subject.segment);
         if model.queue.runs.iter().any(|waiting| waiting.run.subject.segment == was) {
-            model.note(Tone::Info, "this segment waits for its turn");
-            return Vec::new();
+            return model.note(Tone::Info, "this segment waits for its turn");
         }
         if batch::is_in_the_way(model) || models::are_in_the_way(model) {
-            return Vec::new();
+            return;
         }
-        let Some(method) = runs::method_to_run(model) else { return Vec::new() };
+        let Some(method) = runs::method_to_run(model) else { return };
         let waiting = runs::waiting(model, subject, method);
         model.queue.runs.push_back(waiting);
         runs::start_waiting(model)
@@ -83,51 +64,41 @@ impl Timeline {
     /// Edit the caption of the segment under the cursor.
     fn edit(&self, model: &mut Model) -> Turn {
         let run = self.picked(model).and_then(|id| model.runs.get(id));
-        match run.map(|run| (run.id(), run.log.whole())).filter(|(_, log)| log.is_finished()) {
-            Some((_, log)) if log.text().len() > MAX_PROMPT_BYTES => {
-                model.note(Tone::Bad, "the caption is too long to edit here");
-            }
-            Some((run, log)) => return Turn::over(CaptionEditor::of_segment(run, log.text().trim())),
-            None => model.note(Tone::Info, "this segment has no caption that can be edited"),
-        }
-        Turn::stay()
+        let Some(run) = run.filter(|run| run.log.whole().is_finished()) else {
+            model.note(Tone::Info, "this segment has no caption that can be edited");
+            return Turn::Stay;
+        };
+        let (edited, caption) = (Edited::Segment(run.id()), run.log.whole().text().trim().to_owned());
+        caption_editor::open(model, edited, &caption)
     }
 }
 
 impl Screen for Timeline {
-    fn context(&self) -> KeyContext {
-        KeyContext::Timeline
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
+    fn keys(&self, _model: &Model) -> Keys {
         use Action::{Again, Back, Choose, ClearLine, Down, EditCaption};
-        &[Choose, Again, EditCaption, Down, Back, ClearLine]
-    }
-
-    fn verb(&self) -> &'static str {
-        "show"
+        Keys::new(KeyContext::Timeline, "show", &[Choose, Again, EditCaption, Down, Back, ClearLine])
     }
 
     /// Show the caption of the segment under the cursor.
     fn choose(&mut self, model: &mut Model) -> Turn {
         let run = self.picked(model);
-        match run.and_then(|id| model.runs.all.iter().position(|run| run.id() == id)) {
+        match run.and_then(|id| model.runs.place(id)) {
             Some(index) => {
                 model.focus = Pane::Caption;
                 panes::show_run(model, index);
             }
             None => model.note(Tone::Info, "this segment is not captioned yet"),
         }
-        Turn::leave()
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
         match action {
-            Action::Choose => self.choose(model),
-            Action::Again => Turn::Stay(self.again(model)),
-            Action::EditCaption => self.edit(model),
-            _ => Turn::Pass,
+            Action::Again => self.again(model),
+            Action::EditCaption => return self.edit(model),
+            _ => return Turn::Pass,
         }
+        Turn::Stay
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {

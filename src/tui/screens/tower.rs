@@ -2,16 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::tui::{
-    line::InputLine,
-    model::{
-        Model,
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    update::models,
-    widgets::{Frame, line_box},
-};
+use crate::look::Theme;
+use crate::tui::model::{Keys, Model, Screen, Turn};
+use crate::tui::widgets::{Frame, line_box};
+use crate::tui::{line::InputLine, update::models};
 use specreel_client::catalog::ModelPair;
 
 #[derive(Debug)]
@@ -27,17 +21,19 @@ impl TowerLine {
 }
 
 impl Screen for TowerLine {
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("keep")
+    }
+
     fn choose(&mut self, model: &mut Model) -> Turn {
         let typed = self.line.text.trim();
         if typed.is_empty() {
-            return Turn::leave();
+            return Turn::Leave;
         }
         let target = Some(self.target.clone());
-        Turn::Leave(models::change(
-            model,
-            ModelPair { target, mmproj: Some(typed.into()), ..ModelPair::default() },
-            false,
-        ))
+        let pair = ModelPair { target, mmproj: Some(typed.into()), ..ModelPair::default() };
+        models::change(model, pair, false);
+        Turn::Leave
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

@@ -1,15 +1,10 @@
 //! A value of the method in the editor, which is typed.
 
-use crate::tui::{
-    line::InputLine,
-    model::{
-        Model, Tone,
-        edit::{self, rows},
-        stack::{Screen, Turn},
-    },
-    theme::Theme,
-    widgets::{Frame, line_box},
-};
+use crate::look::Theme;
+use crate::tui::line::InputLine;
+use crate::tui::model::edit::{self, rows};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, line_box};
 use specreel_speculate::method::Value as Takes;
 
 #[derive(Debug)]
@@ -23,30 +18,26 @@ impl ValueLine {
     pub fn new(row: usize, value: String) -> Self {
         Self { row, line: InputLine::suggested(value) }
     }
-
-    fn set(&self, model: &mut Model) -> Turn {
-        let Some(method) = model.methods.current() else { return Turn::leave() };
-        let Some(of) = rows(method).get(self.row).copied() else { return Turn::leave() };
-        match edit::with_typed(method, of, &self.line.text) {
-            Ok(method) => {
-                model.methods.replace(method);
-                Turn::leave()
-            }
-            Err(problem) => {
-                model.note(Tone::Bad, problem);
-                Turn::stay()
-            }
-        }
-    }
 }
 
 impl Screen for ValueLine {
-    fn verb(&self) -> &'static str {
-        "set"
+    fn keys(&self, _model: &Model) -> Keys {
+        Keys::line("set")
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
-        self.set(model)
+        let Some(method) = model.methods.current() else { return Turn::Leave };
+        let Some(of) = rows(method).get(self.row).copied() else { return Turn::Leave };
+        match edit::with_typed(method, of, &self.line.text) {
+            Ok(method) => {
+                model.methods.replace(method);
+                Turn::Leave
+            }
+            Err(problem) => {
+                model.note(Tone::Bad, problem);
+                Turn::Stay
+            }
+        }
     }
 
     fn line(&mut self) -> Option<&mut InputLine> {

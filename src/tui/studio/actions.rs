@@ -3,52 +3,46 @@
 use std::path::PathBuf;
 
 use super::back;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{Model, Tone},
-    pane::Pane,
-    picker::Move,
-    screens::{
-        ask, batch, compare, compare_picker, export, filter, help, history::PromptHistory,
-        methods::MethodPicker, models, open::OpenLine, presets::PresetList, preview, search, segments,
-        sessions, speech, themes, timeline,
-    },
-    update::{engine_problem, export::write, inspect, methods, panes, search as find, steps, verify, watch},
+use crate::look::{Action, KeyContext};
+use crate::tui::model::{Model, Tone};
+use crate::tui::screens::{
+    ask, batch, compare, compare_picker, export, filter, help, history::PromptHistory, methods::MethodPicker,
+    models, open::OpenLine, presets::PresetList, preview, search, segments, sessions, speech, themes,
+    timeline,
 };
+use crate::tui::update::{
+    engine_problem, export::write, inspect, methods, panes, search as find, steps, verify, watch,
+};
+use crate::tui::{effect::Effect, line::PathLine, pane::Pane, picker::Move};
 use specreel_client::present::export::Format;
 
 /// Longest caption that is copied: terminals limit the length of the sequence.
 const MAX_COPY_BYTES: usize = 74_000;
 
 /// Let the screen on top do an action, or else do what it means everywhere.
-pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+pub(super) fn act(model: &mut Model, action: Action) {
     if model.config.server.is_some()
         && action.needs_engine()
         && let Some(problem) = engine_problem(model)
     {
-        model.note(Tone::Info, problem);
-        return Vec::new();
+        return model.note(Tone::Info, problem);
     }
-    match model.act_on_top(action) {
-        Some(effects) => effects,
-        None => act_everywhere(model, action),
+    if !model.act_on_top(action) {
+        act_everywhere(model, action);
     }
 }
 
-fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
-    if model.key_context() == KeyContext::Inspector && inspect::is_its_own(action) {
-        inspect::control(model, action);
-        return Vec::new();
-    }
+fn act_everywhere(model: &mut Model, action: Action) {
     match action {
-        Action::Run => return batch::run(model),
-        Action::Again => return batch::run_again(model),
+        own if model.key_context() == KeyContext::Inspector && inspect::is_its_own(own) => {
+            inspect::control(model, own);
+        }
+        Action::Run => batch::run(model),
+        Action::Again => batch::run_again(model),
         Action::Timeline => timeline::open(model),
-        Action::Back => return back::back(model),
-        Action::Interrupt => return back::interrupt(model),
-        Action::Quit => return back::quit(model),
+        Action::Back => back::back(model),
+        Action::Interrupt => back::interrupt(model),
+        Action::Quit => back::quit(model),
         Action::NextPane => panes::focus(model, model.focus.next(1)),
         Action::PreviousPane => panes::focus(model, model.focus.next(-1)),
         Action::Prompt => panes::focus(model, Pane::Prompt),
@@ -56,39 +50,37 @@ fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FollowUp => ask::open(model),
         Action::Presets => model.screens.open(PresetList::default()),
         Action::Help => help::open(model),
-        Action::KnobUp => return methods::turn(model, true),
-        Action::KnobDown => return methods::turn(model, false),
+        Action::KnobUp => methods::turn(model, true),
+        Action::KnobDown => methods::turn(model, false),
         Action::NextKnob => {
             model.methods.next_knob();
             methods::note_knob(model, model.key_context());
         }
         Action::Editor => {
             model.screens.close();
-            return vec![Effect::Editor(model.prompt.text())];
+            model.emit(Effect::Editor(model.prompt.text()));
         }
         Action::Export => export::open(model),
         Action::Boundaries => {
             model.caption.boundaries = !model.caption.boundaries;
-            model.note(
-                Tone::Info,
-                if model.caption.boundaries { "steps end at ╎" } else { "steps are no longer marked" },
-            );
+            let marks = model.caption.boundaries;
+            model.note(Tone::Info, if marks { "steps end at ╎" } else { "steps are no longer marked" });
         }
         Action::Compare => compare_picker::open(model),
         Action::Comparison => compare::reopen(model),
-        Action::Sweep => return compare::sweep(model),
+        Action::Sweep => compare::sweep(model),
         Action::Inspect => inspect::toggle(model),
         Action::Steps => steps::toggle(model),
-        Action::Verify => return verify::start(model),
-        Action::Copy => return copy(model),
+        Action::Verify => verify::start(model),
+        Action::Copy => copy(model),
         Action::OlderRun => panes::show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => panes::show_run(model, model.runs.shown + 1),
-        Action::Sessions => return sessions::open(model),
-        Action::Models => return models::open(model),
-        Action::FirstModel => return models::offer_first(model),
+        Action::Sessions => sessions::open(model),
+        Action::Models => models::open(model),
+        Action::FirstModel => models::offer_first(model),
         Action::Theme => themes::open(model),
-        Action::Redraw => return vec![Effect::Redraw],
-        Action::Suspend => return vec![Effect::Suspend],
+        Action::Redraw => model.emit(Effect::Redraw),
+        Action::Suspend => model.emit(Effect::Suspend),
         Action::Up => go(model, Move::By(-1)),
         Action::Down => go(model, Move::By(1)),
         Action::PageUp => go(model, Move::Pages(-1)),
@@ -108,12 +100,13 @@ fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousMatch => find::step(model, -1),
         Action::History => model.screens.open(PromptHistory::default()),
         Action::Open => model.screens.open(OpenLine::default()),
-        Action::OpenPlayer => return open_player(model),
-        Action::Choose if model.screens.is_empty() => return batch::run(model),
+        Action::OpenPlayer => open_player(model),
+        Action::Choose if model.screens.is_empty() => batch::run(model),
         Action::Newline => model.prompt.editor.insert_newline(),
         Action::HistoryOlder => model.prompt.older(),
         Action::HistoryNewer => model.prompt.newer(),
         Action::ClearLine => clear_line(model),
+        Action::Complete => complete(model),
         Action::Pause
         | Action::SeekBack
         | Action::SeekForward
@@ -129,7 +122,6 @@ fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::TokenForward
         | Action::Heat
         | Action::Choose
-        | Action::Complete
         | Action::Edit
         | Action::Reset
         | Action::Save
@@ -142,7 +134,6 @@ fn act_everywhere(model: &mut Model, action: Action) -> Vec<Effect> {
         | Action::Existing
         | Action::Yes => {}
     }
-    Vec::new()
 }
 
 /// Move the cursor of the screen on top, or of the pane that has the focus.
@@ -160,28 +151,31 @@ fn clear_line(model: &mut Model) {
     });
 }
 
-/// Open the clip that the screen on top is about, or the selected one.
-fn open_player(model: &mut Model) -> Vec<Effect> {
-    let selected = || model.library.selected().map(|entry| (entry.title.clone(), entry.path.clone()));
-    let clip: Option<(String, PathBuf)> = model.screens.top().map_or_else(selected, |top| top.clip(model));
-    let Some((title, video)) = clip else {
-        model.note(Tone::Info, "no clip selected");
-        return Vec::new();
-    };
-    model.note(Tone::Info, format!("opening {title}"));
-    vec![Effect::Play(video)]
+/// Complete the path that is typed.
+fn complete(model: &mut Model) {
+    let asked = |path: &mut PathLine| Effect::Complete(path.line.split().0.to_owned(), path.wanted);
+    let effect = model.with_top(|top, _| top.path().map(asked));
+    model.effects.extend(effect.flatten());
 }
 
-fn copy(model: &mut Model) -> Vec<Effect> {
+/// Open the clip that the screen on top is about, or the selected one.
+fn open_player(model: &mut Model) {
+    let selected = || model.library.selected().map(|entry| (entry.title.clone(), entry.path.clone()));
+    let clip: Option<(String, PathBuf)> = model.screens.top().map_or_else(selected, |top| top.clip(model));
+    let Some((title, video)) = clip else { return model.note(Tone::Info, "no clip selected") };
+    model.note(Tone::Info, format!("opening {title}"));
+    model.emit(Effect::Play(video));
+}
+
+fn copy(model: &mut Model) {
     let text = write(model, Format::Text).trim().to_owned();
-    if text.is_empty() {
-        model.note(Tone::Info, "no caption to copy yet");
-        return Vec::new();
-    }
-    if text.len() > MAX_COPY_BYTES {
-        model.note(Tone::Bad, "the caption is too long to copy through the terminal: export it with s");
-        return Vec::new();
-    }
-    model.note(Tone::Info, "caption copied (if the terminal supports OSC 52)");
-    vec![Effect::Copy(text)]
+    let (tone, words) = match text.len() {
+        0 => (Tone::Info, "no caption to copy yet"),
+        ..=MAX_COPY_BYTES => {
+            model.emit(Effect::Copy(text));
+            (Tone::Info, "caption copied (if the terminal supports OSC 52)")
+        }
+        _ => (Tone::Bad, "the caption is too long to copy through the terminal: export it with s"),
+    };
+    model.note(tone, words);
 }

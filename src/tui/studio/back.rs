@@ -1,23 +1,14 @@
 //! Going back and quitting: what Esc, Ctrl-C and q do.
 
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    model::{Model, batch::Phase, run::Run, search::Search},
-    pane::Pane,
-    update::{panes, runs, watch},
-    view::is_wide,
-};
+use crate::look::Action;
+use crate::tui::model::{Model, Run, batch::Phase, search::Search};
+use crate::tui::update::{panes, runs, watch};
+use crate::tui::{effect::Effect, pane::Pane, view::is_wide};
 
-pub(super) fn back(model: &mut Model) -> Vec<Effect> {
-    if !model.screens.is_empty() {
-        model.screens.pop();
-        return Vec::new();
-    }
-    if model.back_cancels() {
-        return runs::cancel_or_drop(model);
-    }
+pub(super) fn back(model: &mut Model) {
     match model.focus {
+        _ if !model.screens.is_empty() => model.screens.pop(),
+        _ if model.back_cancels() => runs::cancel_or_drop(model),
         Pane::Library if !model.library.filter.is_empty() => model.library.clear_filter(),
         Pane::Library if !model.library.marked.is_empty() => model.library.marked.clear(),
         Pane::Prompt => model.focus = model.input.before_prompt,
@@ -29,10 +20,9 @@ pub(super) fn back(model: &mut Model) -> Vec<Effect> {
         _ if model.shows_player() => watch::skip(model),
         _ => {}
     }
-    Vec::new()
 }
 
-pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
+pub(super) fn interrupt(model: &mut Model) {
     let cancelling = match model.batches.active() {
         Some(batch) => batch.phase == Phase::Cancelling,
         None => model.runs.active().is_some_and(|r| r.cancelling),
@@ -42,10 +32,10 @@ pub(super) fn interrupt(model: &mut Model) -> Vec<Effect> {
         return runs::cancel(model);
     }
     // It may be meant for a run that has just ended.
-    sure_or_ask(model, Action::Interrupt, "to quit")
+    sure_or_ask(model, Action::Interrupt, "to quit");
 }
 
-pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
+pub(super) fn quit(model: &mut Model) {
     match model.is_running() {
         true => sure_or_ask(model, Action::Quit, "to cancel the run and quit"),
         false => leave(model),
@@ -53,16 +43,15 @@ pub(super) fn quit(model: &mut Model) -> Vec<Effect> {
 }
 
 /// Leave if the key was pressed twice.
-fn sure_or_ask(model: &mut Model, action: Action, what: &str) -> Vec<Effect> {
+fn sure_or_ask(model: &mut Model, action: Action, what: &str) {
     if panes::is_sure(model, action) {
         return leave(model);
     }
     panes::ask(model, model.key_context(), action, what);
-    Vec::new()
 }
 
-fn leave(model: &Model) -> Vec<Effect> {
+fn leave(model: &mut Model) {
     let proof = model.runs.proof.as_ref().map(|proof| proof.log.run());
     let cancel = model.runs.active().map(Run::id).or(proof).map(Effect::Cancel);
-    cancel.into_iter().chain([Effect::Quit]).collect()
+    model.effects.extend(cancel.into_iter().chain([Effect::Quit]));
 }

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::tui::{
-    ClipFacts, Completion, Studio, StudioConfig, VideoFile, Wanted,
-    key::Key,
+    ClipFacts, Completion, Key, Studio, StudioConfig, VideoFile, Wanted,
     model::run::Activity,
     pane::Pane,
     screens::{

@@ -7,17 +7,12 @@ mod update;
 
 use ratatui::{buffer::Buffer, layout::Rect};
 
-use super::{
-    ascii,
-    config::StudioConfig,
-    effect::{Effect, Msg},
-    error::StudioError,
-    model::Model,
-    screens::preview::PreviewScreen,
-    view,
-    widgets::{Frame, Slot},
+use crate::look::StudioError;
+use crate::tui::effect::{Effect, Msg};
+use crate::tui::widgets::{Frame, Slot};
+use crate::tui::{
+    ascii, config::StudioConfig, model::Model, screens::preview::PreviewScreen, view, window::Outside,
 };
-use crate::tui::window::Outside;
 
 /// The studio's state, the same on a terminal and in tests.
 pub struct Studio {
@@ -27,12 +22,14 @@ pub struct Studio {
 impl Studio {
     pub fn new(config: &StudioConfig) -> Result<(Self, Vec<Effect>), StudioError> {
         let mut model = Model::new(config)?;
-        let effects = update::begin(&mut model, &config.folders);
+        update::begin(&mut model, &config.folders);
+        let effects = std::mem::take(&mut model.effects);
         Ok((Self { model }, effects))
     }
 
     pub fn handle(&mut self, msg: Msg) -> Vec<Effect> {
-        update::update(&mut self.model, msg)
+        update::update(&mut self.model, msg);
+        std::mem::take(&mut self.model.effects)
     }
 
     /// Draw the whole screen. Returns the area of a picture for a graphics protocol.

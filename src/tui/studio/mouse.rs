@@ -4,22 +4,14 @@
 use ratatui::layout::Position;
 
 use super::{actions, update::begin_input};
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    model::Model,
-    mouse::{Mouse, MouseKind},
-    pane::Pane,
-    picker::Move,
-    update::panes,
-    view,
-    widgets::Hit,
-};
+use crate::look::Action;
+use crate::tui::mouse::{Mouse, MouseKind};
+use crate::tui::{model::Model, pane::Pane, picker::Move, update::panes, view, widgets::Hit};
 
 /// Lines of text per notch of the wheel.
 const NOTCH: usize = 3;
 
-pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
+pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) {
     // What the user sees, with the notice that goes now.
     let hit = view::hit(model, Position::new(mouse.column, mouse.row));
     let is_beside_box = model.screens.covers() && !hit.is_box && hit.pane.is_some();
@@ -40,7 +32,7 @@ pub(super) fn on_mouse(model: &mut Model, mouse: Mouse) -> Vec<Effect> {
     }
 }
 
-fn click(model: &mut Model, mouse: Mouse, hit: Hit) -> Vec<Effect> {
+fn click(model: &mut Model, mouse: Mouse, hit: Hit) {
     match (hit.pane, hit.row) {
         (None, None) => {}
         (None, Some(row)) => {
@@ -58,32 +50,30 @@ fn click(model: &mut Model, mouse: Mouse, hit: Hit) -> Vec<Effect> {
             }
         }
     }
-    Vec::new()
 }
 
 /// What Enter does about the selected row; a step is inspected.
-fn run_row(model: &mut Model) -> Vec<Effect> {
+fn run_row(model: &mut Model) {
     let action = match model.focus {
         _ if !model.screens.is_empty() => Action::Choose,
         Pane::Library => Action::Run,
         Pane::Steps if model.caption.inspector.is_none() => Action::Inspect,
-        _ => return Vec::new(),
+        _ => return,
     };
-    actions::act(model, action)
+    actions::act(model, action);
 }
 
-fn wheel(model: &mut Model, action: Action, hit: Hit) -> Vec<Effect> {
+fn wheel(model: &mut Model, action: Action, hit: Hit) {
     if model.screens.covers() {
         // A box is scrolled wherever the pointer is.
         return actions::act(model, action);
     }
-    let Some(pane) = hit.pane else { return Vec::new() };
+    let Some(pane) = hit.pane else { return };
     let focus = std::mem::replace(&mut model.focus, pane);
     let screens = std::mem::take(&mut model.screens);
     let notches = if pane == Pane::Caption { NOTCH } else { 1 };
-    let effects = (0..notches).flat_map(|_| actions::act(model, action)).collect();
+    (0..notches).for_each(|_| actions::act(model, action));
     (model.focus, model.screens) = (focus, screens);
-    effects
 }
 
 #[cfg(test)]
@@ -95,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::tui::{
-        Msg, Studio, VideoFile,
+        Effect, Msg, Studio, VideoFile,
         screens::methods::MethodPicker,
         testing::{self, after_a_run, notice, press, run_of, screen, shown},
         text,

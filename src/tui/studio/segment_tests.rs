@@ -266,7 +266,7 @@ fn matches_are_marked_over_line_ends_and_wide_characters() {
     let laid = view::caption::lay(studio.model()).unwrap();
     assert_eq!(laid.found.len(), 30);
     let theme = studio.model().theme().clone();
-    let current = theme.style(crate::tui::theme::Role::Selection).bg;
+    let current = theme.style(crate::look::Role::Selection).bg;
     let marked: String = laid
         .lines
         .iter()

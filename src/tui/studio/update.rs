@@ -5,45 +5,42 @@
 use std::path::{Path, PathBuf};
 
 use super::{actions, mouse};
-use crate::tui::{
-    action::Action,
-    config::ClipFacts,
-    effect::{Completion, Effect, Msg, VideoFile},
-    key::Key,
-    model::{Model, Tone, library, stack::MAX_PATH_BYTES},
-    pane::Pane,
-    screens::{caption_editor, filter, models as model_screen, open, preview, save_method, sessions},
-    update::{
-        batch, clip_frames, events, export, models, notify, panes, remember, segments, sessions as replay,
-        speech, watch,
-    },
-    view,
+use crate::look::{Action, Key};
+use crate::tui::effect::{Completion, Effect, Msg, VideoFile};
+use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES};
+use crate::tui::screens::{
+    caption_editor, filter, models as model_screen, open, preview, save_method, sessions, speech,
 };
+use crate::tui::update::{
+    batch, clip_frames, events, export, models, notify, panes, remember, segments, watch,
+};
+use crate::tui::{config::ClipFacts, pane::Pane, view};
+use percent_encoding::percent_decode_str;
 use specreel_client::present::formats::plural;
 use specreel_record::Failure;
 
-pub(super) fn update(model: &mut Model, msg: Msg) -> Vec<Effect> {
+pub(super) fn update(model: &mut Model, msg: Msg) {
     let before = model.library.selected().map(|e| e.path.clone());
-    let mut effects = handle(model, msg);
+    handle(model, msg);
     if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
         && entry.facts.is_none()
         && before.as_deref() != Some(&entry.path)
     {
-        effects.push(Effect::Probe(entry.path.clone()));
+        model.effects.push(Effect::Probe(entry.path.clone()));
     }
     preview::follow(model);
-    effects.extend(clip_frames::ask(model));
-    effects.extend(notify::follow(model));
-    effects
+    clip_frames::ask(model);
+    let words = notify::follow(model);
+    model.effects.extend(words);
 }
 
-fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
+fn handle(model: &mut Model, msg: Msg) {
     match msg {
-        Msg::Key(key) => return on_key(model, key),
-        Msg::Mouse(mouse) => return mouse::on_mouse(model, mouse),
+        Msg::Key(key) => on_key(model, key),
+        Msg::Mouse(mouse) => mouse::on_mouse(model, mouse),
         Msg::Focus(is_focused) => notify::focused(model, is_focused),
-        Msg::Paste(pasted) => return on_paste(model, &pasted),
+        Msg::Paste(pasted) => on_paste(model, &pasted),
         Msg::Resize(columns, rows) => {
             let shows_caption = |model: &Model| view::caption::lay(model).is_some();
             let was_shown = shows_caption(model);
@@ -57,13 +54,13 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             }
             panes::keep_caption_in_view(model);
         }
-        Msg::Engine(event) => return events::on_event(model, event),
+        Msg::Engine(event) => events::on_event(model, event),
         Msg::EngineGone => {
             models::gone(model);
             let hint = "quit and restart specreel; the log has details";
             events::engine_failed(model, Failure::internal("the engine has stopped", hint));
         }
-        Msg::Scanned { folder, found: Ok(found), note } => return on_scanned(model, &folder, found, note),
+        Msg::Scanned { folder, found: Ok(found), note } => on_scanned(model, &folder, found, note),
         Msg::Scanned { found: Err(problem), .. } => {
             model.library.scanning = model.library.scanning.saturating_sub(1);
             model.library.opening = false;
@@ -72,7 +69,7 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         Msg::EarlierPrompts(prompts) => model.prompt.remember_earlier(&prompts),
         Msg::Recent(Ok(found)) => {
             model.library.add_recent(&found);
-            return next_probe(model);
+            next_probe(model);
         }
         Msg::Opened(Ok(file)) => {
             open::opened(model);
@@ -90,12 +87,12 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
             model.library.opening = false;
             model.note(Tone::Bad, problem);
         }
-        Msg::Probed { path, facts } => return on_probed(model, &path, facts),
+        Msg::Probed { path, facts } => on_probed(model, &path, facts),
         Msg::FrameRead(request, frame) => model.library.strips.add(&request, frame),
         Msg::FramesRead(request, outcome) => model.library.strips.end(&request, outcome),
         Msg::Listed(found) => sessions::listed(model, found),
-        Msg::Loaded(session) => replay::loaded(model, session),
-        Msg::Batch(news) => return batch::news(model, news),
+        Msg::Loaded(session) => sessions::loaded(model, session),
+        Msg::Batch(news) => batch::news(model, news),
         Msg::CaptionSaved { video, caption, outcome } => {
             caption_editor::saved(model, &video, *caption, outcome)
         }
@@ -114,12 +111,12 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         | Msg::Written(Err(problem)) => model.note(Tone::Bad, problem),
         Msg::Completed(outcome) => completed(model, outcome),
         Msg::MethodSaved(outcome) => save_method::saved(model, outcome),
-        Msg::Cut(segments) => return segments::cut(model, segments),
+        Msg::Cut(segments) => segments::cut(model, segments),
         Msg::Speech(video, news) => speech::news(model, &video, news),
-        Msg::Models(found) => return model_screen::listed(model, found),
-        Msg::PairOpened(outcome) => return models::opened(model, outcome),
-        Msg::Pull(news) => return models::pulled(model, news),
-        Msg::ModelRemoved(outcome) => return models::removed(model, outcome),
+        Msg::Models(found) => model_screen::listed(model, found),
+        Msg::PairOpened(outcome) => models::opened(model, outcome),
+        Msg::Pull(news) => models::pulled(model, news),
+        Msg::ModelRemoved(outcome) => models::removed(model, outcome),
         Msg::Unrecorded(problem) => model.note(Tone::Bad, problem),
         Msg::Advance(ms) => {
             if model.with_top(|top, model| top.advance(ms, model)) != Some(true) {
@@ -128,10 +125,9 @@ fn handle(model: &mut Model, msg: Msg) -> Vec<Effect> {
         }
         Msg::Tick => model.look.tick = model.look.tick.wrapping_add(1),
     }
-    Vec::new()
 }
 
-fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) -> Vec<Effect> {
+fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Option<String>) {
     model.library.scanning = model.library.scanning.saturating_sub(1);
     let was_requested = model.library.opening;
     open::opened(model);
@@ -146,52 +142,49 @@ fn on_scanned(model: &mut Model, folder: &Path, found: Vec<VideoFile>, note: Opt
     if let Some(note) = note {
         model.note(Tone::Info, note);
     }
-    next_probe(model)
+    next_probe(model);
 }
 
 /// A clip's properties are known, or it cannot be read.
-fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) -> Vec<Effect> {
-    let mut effects = Vec::new();
+fn on_probed(model: &mut Model, path: &Path, facts: Result<ClipFacts, String>) {
     if model.library.opened.as_deref() == Some(path) {
         model.library.opened = None;
         match &facts {
-            Ok(_) => effects = remember(model, path),
+            Ok(_) => remember(model, path),
             Err(problem) => model.note(Tone::Bad, problem),
         }
     }
     model.library.set_facts(path, facts);
     // Then the clips around it, so that the list fills in.
-    effects.extend(next_probe(model));
-    effects
+    next_probe(model);
 }
 
 /// Probe the nearest clip that was not probed yet.
-fn next_probe(model: &Model) -> Vec<Effect> {
+fn next_probe(model: &mut Model) {
     let next = model.library.unknown_near().filter(|_| model.config.probe.is_some());
-    next.map(Effect::Probe).into_iter().collect()
+    model.effects.extend(next.map(Effect::Probe));
 }
 
-pub(super) fn begin(model: &mut Model, folders: &[PathBuf]) -> Vec<Effect> {
-    let mut effects: Vec<_> = folders.iter().cloned().map(Effect::Scan).collect();
-    model.library.scanning = effects.len();
-    effects.extend(model.config.recent.clone().map(Effect::Recent));
+pub(super) fn begin(model: &mut Model, folders: &[PathBuf]) {
+    model.effects.extend(folders.iter().cloned().map(Effect::Scan));
+    model.library.scanning = folders.len();
+    model.effects.extend(model.config.recent.clone().map(Effect::Recent));
     // The library marks clips that were captioned before.
-    effects.extend(model.sessions.folder.clone().map(Effect::List));
+    model.effects.extend(model.sessions.folder.clone().map(Effect::List));
     if let Some(video) = model.config.video.take() {
         match model.library.entries.iter().any(|e| e.path == video) {
             true => model.library.select(&video),
-            false => effects.push(Effect::Open(video.to_string_lossy().into_owned())),
+            false => model.emit(Effect::Open(video.to_string_lossy().into_owned())),
         }
     }
     if model.config.probe.is_some()
         && let Some(entry) = model.library.selected()
     {
-        effects.push(Effect::Probe(entry.path.clone()));
+        model.effects.push(Effect::Probe(entry.path.clone()));
     }
-    effects
 }
 
-fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
+fn on_key(model: &mut Model, key: Key) {
     let action = model.keymap.action(model.key_context(), key);
     begin_input(model, action);
     if let Some(action) = action {
@@ -203,7 +196,6 @@ fn on_key(model: &mut Model, key: Key) -> Vec<Effect> {
     {
         model.note(Tone::Bad, "the prompt is full");
     }
-    Vec::new()
 }
 
 /// The user presses a key or a button, which may stand for an action.
@@ -214,22 +206,18 @@ pub(super) fn begin_input(model: &mut Model, action: Option<Action>) {
     model.input.asked = model.input.asked.filter(|asked| action == Some(*asked));
 }
 
-fn on_paste(model: &mut Model, pasted: &str) -> Vec<Effect> {
+fn on_paste(model: &mut Model, pasted: &str) {
     model.notices.shown = None;
     if model.with_top(|top, model| top.paste(pasted, model)) == Some(true) {
-        return Vec::new();
+        return;
     }
     if let Some(path) = as_video_path(pasted) {
-        return vec![Effect::Open(path)];
-    }
-    if model.screens.is_empty() && model.focus == Pane::Prompt {
-        if !model.prompt.paste(pasted) {
-            model.note(Tone::Bad, "the pasted text is too long for a prompt and was truncated");
-        }
-    } else {
+        model.emit(Effect::Open(path));
+    } else if !model.screens.is_empty() || model.focus != Pane::Prompt {
         model.note(Tone::Info, "paste the path of a video, or focus the prompt to paste text");
+    } else if !model.prompt.paste(pasted) {
+        model.note(Tone::Bad, "the pasted text is too long for a prompt and was truncated");
     }
-    Vec::new()
 }
 
 /// The completion of a path that is typed, if it still is.
@@ -256,32 +244,10 @@ fn as_video_path(pasted: &str) -> Option<String> {
     let path = match quoted {
         Some(inside) => inside.to_owned(),
         None => match line.strip_prefix("file://") {
-            Some(url) => unescape_url(url),
+            Some(url) => percent_decode_str(url).decode_utf8_lossy().into_owned(),
             None => line.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
         },
     };
     let plain = !path.chars().any(char::is_control);
     (plain && library::is_video(Path::new(&path))).then_some(path)
-}
-
-fn unescape_url(url: &str) -> String {
-    let mut bytes = Vec::with_capacity(url.len());
-    let mut rest = url.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = (*first == b'%')
-            .then(|| tail.get(..2).and_then(|h| std::str::from_utf8(h).ok()))
-            .flatten()
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -2,24 +2,19 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::tui::{
-    action::Action,
-    effect::{BatchJob, BatchNews, Effect},
-    model::{
-        Model, Tone,
-        batch::{Batch, BatchClip, ClipState, Phase},
-        run::{Run, Subject},
-    },
-    text,
-    update::{engine_problem, models, runs},
-};
+use crate::look::Action;
+use crate::tui::effect::{BatchJob, BatchNews, Effect};
+use crate::tui::model::batch::{Batch, BatchClip, ClipState, Phase};
+use crate::tui::model::{Model, Subject, Tone};
+use crate::tui::text;
+use crate::tui::update::{engine_problem, models, runs};
 use specreel_batch::{self as batch, Options, Outcome, rows::Caption};
 use specreel_record::{Event, EventKind, Pace, Started};
 
-/// Start a batch, unless other models are being loaded.
-pub(crate) fn start(model: &mut Model, mut batch: Batch) -> Result<Vec<Effect>, Box<Batch>> {
+/// Start a batch; returns it if other models are being loaded.
+pub(crate) fn start(model: &mut Model, mut batch: Batch) -> Option<Batch> {
     if models::are_in_the_way(model) {
-        return Err(Box::new(batch));
+        return Some(batch);
     }
     for clip in &mut batch.clips {
         if matches!(clip.state, ClipState::Failed(_) | ClipState::Busy) {
@@ -28,15 +23,15 @@ pub(crate) fn start(model: &mut Model, mut batch: Batch) -> Result<Vec<Effect>, 
     }
     (batch.phase, batch.problem) = (Phase::Waiting, None);
     model.batches.last = Some(batch);
-    if let Some(problem) = engine_problem(model) {
-        ended(model, Err(problem));
-        return Ok(Vec::new());
+    match engine_problem(model) {
+        Some(problem) => ended(model, Err(problem)),
+        None => runs::start_waiting(model),
     }
-    Ok(runs::start_waiting(model))
+    None
 }
 
-pub(crate) fn send(model: &mut Model) -> Vec<Effect> {
-    let Some(mut batch) = model.batches.last.take() else { return Vec::new() };
+pub(crate) fn send(model: &mut Model) {
+    let Some(mut batch) = model.batches.last.take() else { return };
     let waiting = batch.clips.iter().filter(|clip| clip.state == ClipState::Waiting);
     let clips: Vec<_> = waiting.map(|clip| clip.clip.clone()).collect();
     let first = model.runs.next;
@@ -65,7 +60,7 @@ pub(crate) fn send(model: &mut Model) -> Vec<Effect> {
         ..Options::default()
     };
     model.batches.last = Some(batch);
-    vec![Effect::Batch(Box::new(BatchJob { clips, options, said, request }))]
+    model.emit(Effect::Batch(Box::new(BatchJob { clips, options, said, request })));
 }
 
 /// A run of the batch starts: from now on it is one of this session's runs.
@@ -98,12 +93,12 @@ pub(crate) fn begun(model: &mut Model, event: &Event) {
     model.runs.add(run, follow);
 }
 
-pub(crate) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
+pub(crate) fn news(model: &mut Model, news: BatchNews) {
     match news {
         BatchNews::Clip { video, run, outcome, existing, progress } => {
-            let Some(batch) = &mut model.batches.last else { return Vec::new() };
+            let Some(batch) = &mut model.batches.last else { return };
             batch.progress = *progress;
-            let Some(clip) = batch.clip_mut(&video) else { return Vec::new() };
+            let Some(clip) = batch.clip_mut(&video) else { return };
             clip.run = if run > 0 { run } else { clip.run };
             clip.state = match outcome {
                 Outcome::Captioned(captions) => {
@@ -126,11 +121,10 @@ pub(crate) fn news(model: &mut Model, news: BatchNews) -> Vec<Effect> {
             if matches!(clip.state, ClipState::Done | ClipState::Skipped) {
                 model.library.captioned.insert(video);
             }
-            Vec::new()
         }
         BatchNews::Ended(outcome) => {
             ended(model, outcome.map(|summary| summary.interrupted));
-            runs::start_waiting(model)
+            runs::start_waiting(model);
         }
     }
 }
@@ -161,24 +155,21 @@ pub(crate) fn engine_failed(model: &mut Model, error: &str) {
     }
 }
 
-/// Cancel the active batch; written files stay. `None` if there is none.
-pub(crate) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
-    let batch = model.batches.last.as_mut().filter(|batch| batch.is_active())?;
+/// Cancel the active batch; written files stay. False if there is none.
+pub(crate) fn cancel(model: &mut Model) -> bool {
+    let Some(batch) = model.batches.last.as_mut().filter(|batch| batch.is_active()) else { return false };
     match batch.phase {
-        Phase::Waiting => {
-            ended(model, Ok(true));
-            Some(Vec::new())
-        }
+        Phase::Waiting => ended(model, Ok(true)),
         Phase::Running => {
             batch.phase = Phase::Cancelling;
-            let active = model.runs.active().map(Run::id);
-            if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
+            if let Some(run) = model.runs.active_mut() {
                 run.cancelling = true;
             }
-            Some(vec![Effect::CancelBatch])
+            model.emit(Effect::CancelBatch);
         }
-        _ => Some(Vec::new()),
+        _ => {}
     }
+    true
 }
 
 /// True, with a notice, if a batch has to end before the requested work can run.

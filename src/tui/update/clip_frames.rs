@@ -1,24 +1,17 @@
 //! The frames of clips to read for the screen.
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        effect::Effect,
-        frame_request::FrameRequest,
-        model::{Model, preview},
-        pane::Pane,
-        view,
-    },
-};
+use crate::look::ColorDepth;
+use crate::tui::effect::{Effect, FrameRequest};
+use crate::tui::model::{Model, preview};
+use crate::tui::{pane::Pane, view};
 
 /// Request the frames that the screen shows, unless they are read or requested already.
-pub(crate) fn ask(model: &mut Model) -> Option<Effect> {
+pub(crate) fn ask(model: &mut Model) {
     let request = wanted(model).filter(|w| !model.library.strips.has(w));
-    if request == model.library.strips.reading {
-        return None;
+    if request != model.library.strips.reading {
+        model.library.strips.begin(request.clone());
+        model.emit(Effect::Frames(request));
     }
-    model.library.strips.begin(request.clone());
-    Some(Effect::Frames(request))
 }
 
 fn wanted(model: &Model) -> Option<FrameRequest> {

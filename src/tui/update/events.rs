@@ -1,23 +1,19 @@
 //! What the engine's events change. Events of runs that the model does not know are ignored, unless those of a server are followed.
 
-use crate::tui::{
-    effect::Effect,
-    model::{EngineState, Model, Tone, replay, run::choice},
-    text,
-    update::{batch, models, runs, verify},
-};
+use crate::tui::model::{EngineState, Model, Tone, replay, run::choice};
+use crate::tui::text;
+use crate::tui::update::{batch, models, runs, verify};
 use specreel_demo as assets;
 use specreel_record::{Event, EventKind, Failure, FailureClass};
 
-pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
+pub(crate) fn on_event(model: &mut Model, event: Event) {
     batch::begun(model, &event);
     let event = text::clean_event(event);
     if event.run == 0 {
         return on_engine(model, event.kind);
     }
     if model.runs.proof.as_ref().is_some_and(|proof| proof.log.run() == event.run) {
-        verify::on_event(model, &event);
-        return Vec::new();
+        return verify::on_event(model, &event);
     }
     if let (true, EventKind::Started(started)) = (model.config.server.is_some(), &event.kind) {
         let run = replay::described(event.run, started, model.config.pace, &model.methods);
@@ -27,12 +23,12 @@ pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
         model.runs.add(run, is_last && !is_watched);
     }
     let Some(run) = model.runs.get_mut(event.run).filter(|r| !r.replayed) else {
-        return Vec::new();
+        return;
     };
     if run.has_ended() {
         // Only its speed may still change, and whether it is verified.
         run.apply(&event);
-        return Vec::new();
+        return;
     }
     let notes = run.apply(&event);
     let failed = run.log.whole().failure().is_some();
@@ -40,7 +36,7 @@ pub(crate) fn on_event(model: &mut Model, event: Event) -> Vec<Effect> {
     let written = run.log.whole().is_finished().then(|| run.subject.video.clone());
     announce(model, notes);
     if !is_over {
-        return Vec::new();
+        return;
     }
     model.library.captioned.extend(written);
     // The other segments of the clip would fail in the same way.
@@ -62,7 +58,7 @@ fn announce(model: &mut Model, notes: Vec<String>) {
     }
 }
 
-fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
+fn on_engine(model: &mut Model, kind: EventKind) {
     match kind {
         EventKind::Stage { done, total, left_ms, .. } if models::progress(model, done, total, left_ms) => {}
         EventKind::Stage { stage, done, total, .. }
@@ -76,15 +72,13 @@ fn on_engine(model: &mut Model, kind: EventKind) -> Vec<Effect> {
             }
             announce(model, ready.notes.clone());
             model.models.engine = EngineState::Ready(ready.clone());
-            let mut effects = models::ready(model, &ready);
-            effects.extend(runs::start_waiting(model));
-            return effects;
+            models::ready(model, &ready);
+            runs::start_waiting(model);
         }
         EventKind::Failed(failure) if models::load_failed(model, &failure) => {}
         EventKind::Failed(failure) => engine_failed(model, failure),
         _ => {}
     }
-    Vec::new()
 }
 
 pub(crate) fn engine_failed(model: &mut Model, failure: Failure) {
@@ -93,8 +87,7 @@ pub(crate) fn engine_failed(model: &mut Model, failure: Failure) {
     model.queue.runs.clear();
     model.queue.clips.clear();
     batch::engine_failed(model, &failure.error);
-    let active = model.runs.active().map(|r| r.id());
-    if let Some(run) = active.and_then(|id| model.runs.get_mut(id)) {
+    if let Some(run) = model.runs.active_mut() {
         let (error, hint) = ("the engine ended during this run".into(), failure.hint.clone());
         let failed = Failure { class: FailureClass::Internal, error, hint };
         run.apply(&Event::new(run.id(), EventKind::Failed(failed)));

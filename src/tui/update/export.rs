@@ -2,15 +2,10 @@
 
 use std::{collections::HashSet, path::PathBuf};
 
-use crate::tui::{
-    effect::SidecarsWritten,
-    model::{Model, Tone, library::Kind, run::Run},
-    text,
-};
-use specreel_client::present::{
-    export::{Format, Names},
-    formats::plural,
-};
+use crate::tui::model::{Model, Run, Tone, library::Kind};
+use crate::tui::{effect::SidecarsWritten, text};
+use specreel_client::present::export::{Format, Names};
+use specreel_client::present::formats::plural;
 use specreel_record::{Pieces, RunState, StopReason};
 
 pub(crate) fn formats(model: &Model) -> &'static [Format] {

@@ -1,12 +1,8 @@
 //! Moving the token cursor.
 
-use crate::tui::{
-    action::Action,
-    model::{Model, Tone, inspect::Inspector},
-    pane::Pane,
-    update::steps,
-    view,
-};
+use crate::look::Action;
+use crate::tui::model::{Model, Tone, inspect::Inspector};
+use crate::tui::{pane::Pane, update::steps, view};
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
 pub(crate) fn toggle(model: &mut Model) {

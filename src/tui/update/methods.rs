@@ -1,24 +1,18 @@
 //! Adjusting the chosen method.
 
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{Model, Tone},
-    update::runs,
-};
+use crate::look::{Action, KeyContext};
+use crate::tui::model::{Model, Tone};
+use crate::tui::update::runs;
 
 const FIXED: &str = "this method has no adjustable parameter";
 
 /// Adjust the active parameter; while the panes are shown, run the shown clip again with it.
-pub(crate) fn turn(model: &mut Model, up: bool) -> Vec<Effect> {
-    let Some(knob) = model.methods.turn(up) else {
-        model.note(Tone::Info, FIXED);
-        return Vec::new();
-    };
-    let effects = if model.screens.is_empty() { runs::again_if_shown(model) } else { Vec::new() };
+pub(crate) fn turn(model: &mut Model, up: bool) {
+    let Some(knob) = model.methods.turn(up) else { return model.note(Tone::Info, FIXED) };
+    if model.screens.is_empty() {
+        runs::again_if_shown(model);
+    }
     model.note(Tone::Info, knob.to_string());
-    effects
 }
 
 /// Name the active parameter, and the keys that adjust it.

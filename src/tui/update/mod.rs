@@ -14,25 +14,21 @@ pub(crate) mod panes;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod segments;
-pub(crate) mod sessions;
-pub(crate) mod speech;
 pub(crate) mod steps;
 pub(crate) mod verify;
 pub(crate) mod watch;
 
 use std::path::Path;
 
-use super::{
-    effect::Effect,
-    model::{EngineState, Model, library},
-};
+use crate::tui::effect::Effect;
+use crate::tui::model::{EngineState, Model, library};
 
 /// Add a file of the user's to the recent files.
-pub(crate) fn remember(model: &Model, file: &Path) -> Vec<Effect> {
+pub(crate) fn remember(model: &mut Model, file: &Path) {
     let entry = model.library.entries.iter().find(|e| e.path == file);
     let is_own = entry.is_none_or(|e| e.kind != library::Kind::Clip && e.problem().is_none());
     let list = model.config.recent.clone().filter(|_| is_own);
-    list.map(|list| Effect::Remember(list, file.into())).into_iter().collect()
+    model.effects.extend(list.map(|list| Effect::Remember(list, file.into())));
 }
 
 /// Why no run can be requested, if the engine has failed or is none of this studio.

@@ -1,78 +1,64 @@
 //! Changing to another pair of models, downloading one, and the effects of a new pair.
 
-use crate::tui::{
-    effect::{Effect, PullNews},
-    model::{
-        EngineState, Model, Tone,
-        models::{Change, Tab},
-    },
-    update::{batch, runs},
-};
-use specreel_client::{
-    catalog::{DrafterChoice, ModelPair, OpenedPair},
-    present::formats::bytes,
-};
+use crate::tui::effect::{Effect, PullNews};
+use crate::tui::model::models::{Change, Tab};
+use crate::tui::model::{EngineState, Model, Tone};
+use crate::tui::update::{batch, runs};
+use specreel_client::catalog::{DrafterChoice, ModelPair, OpenedPair};
+use specreel_client::present::formats::bytes;
 use specreel_record::{Failure, Ready};
 
 /// Ask for the models, judged for the loaded pair and the selected clip.
-pub(crate) fn list(model: &Model) -> Vec<Effect> {
+pub(crate) fn list(model: &mut Model) {
     let video = model.library.selected().map(|entry| entry.path.clone()).unwrap_or_default();
     let run = specreel_engine::RunRequest { video, ..model.config.request.clone() };
-    vec![Effect::ListModels(Box::new((model.models.loaded.clone(), run)))]
+    model.emit(Effect::ListModels(Box::new((model.models.loaded.clone(), run))));
 }
 
 /// Use a published model that is on this machine as the target.
-pub(crate) fn use_published(model: &mut Model, id: &str, runs: bool) -> Vec<Effect> {
+pub(crate) fn use_published(model: &mut Model, id: &str, runs: bool) {
     let stored =
         model.models.list.as_ref().and_then(|list| list.stored.iter().find(|stored| stored.name == id));
-    match stored.map(|stored| stored.path.clone()) {
-        Some(path) => change(model, ModelPair { target: Some(path), ..ModelPair::default() }, runs),
-        None => Vec::new(),
+    if let Some(path) = stored.map(|stored| stored.path.clone()) {
+        change(model, ModelPair { target: Some(path), ..ModelPair::default() }, runs);
     }
 }
 
 /// Change to a pair, which loads while the active run continues.
-pub(crate) fn change(model: &mut Model, pair: ModelPair, runs: bool) -> Vec<Effect> {
+pub(crate) fn change(model: &mut Model, pair: ModelPair, runs: bool) {
     if batch::is_in_the_way(model) {
-        return Vec::new();
+        return;
     }
     let waits =
         !model.queue.runs.is_empty() || !model.queue.clips.is_empty() || model.queue.cutting.is_some();
-    if waits {
-        model.note(
-            Tone::Info,
-            "other runs wait for the loaded models: let them end, or drop them with Esc first",
-        );
-        return Vec::new();
-    }
-    if model.models.is_changing() {
-        model.note(Tone::Info, "other models are being loaded: Esc cancels that");
-        return Vec::new();
-    }
-    if matches!(model.models.engine, EngineState::Loading { .. }) {
-        model.note(Tone::Info, "the first models are still being loaded");
-        return Vec::new();
-    }
-    let effects = vec![Effect::OpenPair(pair.clone())];
-    model.models.change = Some(Change { pair, opened: None, progress: None, cancelling: false, runs });
-    effects
+    let obstacle = match model.models.engine {
+        _ if waits => "other runs wait for the loaded models: let them end, or drop them with Esc first",
+        _ if model.models.is_changing() => "other models are being loaded: Esc cancels that",
+        EngineState::Loading { .. } => "the first models are still being loaded",
+        _ => {
+            model.emit(Effect::OpenPair(pair.clone()));
+            model.models.change =
+                Some(Change { pair, opened: None, progress: None, cancelling: false, runs });
+            return;
+        }
+    };
+    model.note(Tone::Info, obstacle);
 }
 
 /// The files of the pair are there, or not.
-pub(crate) fn opened(model: &mut Model, outcome: Result<Box<OpenedPair>, Failure>) -> Vec<Effect> {
+pub(crate) fn opened(model: &mut Model, outcome: Result<Box<OpenedPair>, Failure>) {
     let Some(change) = model.models.change.as_mut().filter(|change| change.opened.is_none()) else {
-        return Vec::new();
+        return;
     };
     match outcome {
         _ if change.cancelling => cancelled(model),
         Ok(pair) => {
             let spec = pair.spec.clone();
             change.opened = Some(*pair);
-            return vec![Effect::Switch(Box::new(spec))];
+            model.emit(Effect::Switch(Box::new(spec)));
         }
         Err(failure) => failed(model, &failure),
     }
-    Vec::new()
 }
 
 /// Take in how much of the new pair is loaded. False if none is.
@@ -110,10 +96,8 @@ fn with_hint(failure: &Failure) -> String {
 }
 
 /// Other models are loaded: what depends on them follows.
-pub(crate) fn ready(model: &mut Model, ready: &Ready) -> Vec<Effect> {
-    let Some(Change { pair, opened: Some(opened), runs, .. }) = model.models.change.take() else {
-        return Vec::new();
-    };
+pub(crate) fn ready(model: &mut Model, ready: &Ready) {
+    let Some(Change { pair, opened: Some(opened), runs, .. }) = model.models.change.take() else { return };
     let spec = &opened.spec;
     let drafter = spec.drafter.as_ref().or(spec.heads.last()).cloned();
     model.models.loaded = ModelPair {
@@ -139,15 +123,14 @@ pub(crate) fn ready(model: &mut Model, ready: &Ready) -> Vec<Effect> {
         words += &format!("; method {method}");
     }
     model.note(Tone::Info, words);
-    let mut effects = list(model);
+    list(model);
     if let Some(file) = model.config.models_file.clone() {
-        effects.push(Effect::RememberPair(file, Box::new(model.models.loaded.clone())));
+        model.emit(Effect::RememberPair(file, Box::new(model.models.loaded.clone())));
     }
     if runs {
         model.screens.close();
-        effects.extend(runs::run_selected(model));
+        runs::run_selected(model);
     }
-    effects
 }
 
 /// Choose the default method if the chosen one cannot run with these models. Returns its name.
@@ -161,20 +144,20 @@ fn other_method(model: &mut Model) -> Option<String> {
     model.methods.current().map(|method| method.name.clone())
 }
 
-pub(crate) fn removed(model: &mut Model, outcome: Result<(String, u64), String>) -> Vec<Effect> {
+pub(crate) fn removed(model: &mut Model, outcome: Result<(String, u64), String>) {
     match outcome {
         Ok((name, freed)) => model.note(Tone::Info, format!("{name} removed, {} freed", bytes(freed))),
         Err(problem) => model.note(Tone::Bad, problem),
     }
-    list(model)
+    list(model);
 }
 
-pub(crate) fn pulled(model: &mut Model, news: PullNews) -> Vec<Effect> {
-    let Some(pull) = &mut model.models.pull else { return Vec::new() };
+pub(crate) fn pulled(model: &mut Model, news: PullNews) {
+    let Some(pull) = &mut model.models.pull else { return };
     let outcome = match news {
         PullNews::Progress(progress) => {
             pull.progress = Some(progress);
-            return Vec::new();
+            return;
         }
         PullNews::Ended(outcome) => outcome,
     };
@@ -194,7 +177,7 @@ pub(crate) fn pulled(model: &mut Model, news: PullNews) -> Vec<Effect> {
         }
         Err(failure) => model.note(Tone::Bad, with_hint(&failure)),
     }
-    list(model)
+    list(model);
 }
 
 /// The engine has stopped while models were loading.
@@ -213,15 +196,17 @@ pub(crate) fn are_in_the_way(model: &mut Model) -> bool {
     is_changing
 }
 
-/// Cancel the loading of other models, or the download; `None` if there is neither.
-pub(crate) fn cancel(model: &mut Model) -> Option<Vec<Effect>> {
+/// Cancel the loading of other models, or the download; false if there is neither.
+pub(crate) fn cancel(model: &mut Model) -> bool {
     if let Some(change) = model.models.change.as_mut().filter(|change| !change.cancelling) {
         change.cancelling = true;
         // Before the files are found the engine knows nothing of it.
         let is_loading = change.opened.is_some();
-        return Some(is_loading.then_some(Effect::Cancel(0)).into_iter().collect());
+        model.effects.extend(is_loading.then_some(Effect::Cancel(0)));
+        return true;
     }
-    let pull = model.models.pull.as_mut().filter(|pull| !pull.cancelling)?;
+    let Some(pull) = model.models.pull.as_mut().filter(|pull| !pull.cancelling) else { return false };
     pull.cancelling = true;
-    Some(vec![Effect::CancelPull])
+    model.emit(Effect::CancelPull);
+    true
 }

@@ -1,10 +1,7 @@
 //! Notifies the user of the end of a batch or a long run while the terminal is not focused.
 
-use crate::tui::{
-    effect::Effect,
-    model::{Model, TICK, notify::Work},
-    text,
-};
+use crate::tui::model::{Model, TICK, notify::Work};
+use crate::tui::{effect::Effect, text};
 use specreel_client::present::formats::plural;
 use specreel_record::{RunState, StopReason};
 

@@ -1,14 +1,9 @@
 //! The panes: which has the focus, and where their cursors are.
 
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{Model, Tone},
-    pane::Pane,
-    picker::Move,
-    update::{search, steps},
-    view,
-};
+use crate::look::{Action, KeyContext};
+use crate::tui::model::{Model, Tone};
+use crate::tui::update::{search, steps};
+use crate::tui::{pane::Pane, picker::Move, view};
 
 pub(crate) fn focus(model: &mut Model, pane: Pane) {
     if pane == Pane::Prompt && model.focus != Pane::Prompt {
@@ -35,15 +30,10 @@ pub(crate) fn go(model: &mut Model, go: Move) {
             let page = model.page();
             steps::go(model, |at, n| go.apply(at, n, page));
         }
-        Pane::Meters => match go {
-            Move::By(d) if d < 0 => show_run(model, model.runs.shown.saturating_sub(1)),
-            Move::By(_) => show_run(model, model.runs.shown + 1),
-            Move::Pages(_) => {}
-            Move::To(run) => show_run(model, run),
-            Move::Top => show_run(model, 0),
-            Move::Bottom => show_run(model, model.runs.all.len().saturating_sub(1)),
-        },
-        Pane::Prompt => {}
+        Pane::Meters if !matches!(go, Move::Pages(_)) => {
+            show_run(model, go.apply(model.runs.shown, model.runs.all.len(), 1));
+        }
+        Pane::Meters | Pane::Prompt => {}
     }
 }
 
@@ -77,7 +67,7 @@ pub(crate) fn is_sure(model: &Model, action: Action) -> bool {
 
 /// Ask for the action's key a second time.
 pub(crate) fn ask(model: &mut Model, context: KeyContext, action: Action, what: &str) {
-    let key = model.keymap.keys(context, action).first().map(ToString::to_string);
-    model.note(Tone::Info, format!("press {} again {what}", key.unwrap_or_default()));
+    let key = model.keymap.shown(context, &[action]);
+    model.note(Tone::Info, format!("press {key} again {what}"));
     model.input.asked = Some(action);
 }

@@ -2,37 +2,22 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::tui::{
-    effect::Effect,
-    model::{
-        Model, Tone,
-        queue::Waiting,
-        run::{Run, Subject},
-    },
-    pane::Pane,
-    update::{batch, engine_problem, remember, segments, verify},
-    view::is_stacked,
-};
+use crate::tui::model::{Model, Run, Subject, Tone, queue::Waiting};
+use crate::tui::update::{batch, engine_problem, remember, segments, verify};
+use crate::tui::{effect::Effect, pane::Pane, view::is_stacked};
 use specreel_client::present::{formats::plural, player::Player};
 use specreel_engine::{RunRequest, Turn};
 use specreel_record::{Pace, RunLog, Span};
 use specreel_speculate::Method;
 
-pub(crate) fn run_selected(model: &mut Model) -> Vec<Effect> {
-    match selected_subject(model) {
-        Some(subject) => run_or_queue(model, subject),
-        None => Vec::new(),
-    }
-}
-
-fn run_or_queue(model: &mut Model, subject: Subject) -> Vec<Effect> {
+pub(crate) fn run_selected(model: &mut Model) {
+    let Some(subject) = selected_subject(model) else { return };
     model.prompt.remember(&subject.prompt);
-    let mut effects = remember(model, &subject.video);
-    effects.extend(match is_behind_another(model, &subject) {
+    remember(model, &subject.video);
+    match is_behind_another(model, &subject) {
         true => enqueue(model, subject),
         false => request(model, subject),
-    });
-    effects
+    }
 }
 
 fn is_behind_another(model: &Model, subject: &Subject) -> bool {
@@ -46,8 +31,8 @@ fn is_behind_another(model: &Model, subject: &Subject) -> bool {
 }
 
 /// Add a clip to the queue; if it is there, its request is replaced.
-fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
-    let Some(method) = method_to_run(model) else { return Vec::new() };
+fn enqueue(model: &mut Model, subject: Subject) {
+    let Some(method) = method_to_run(model) else { return };
     let title = subject.title.clone();
     let new = waiting(model, subject, method);
     match model.queue.clips.iter_mut().find(|queued| queued.request.video == new.request.video) {
@@ -55,53 +40,40 @@ fn enqueue(model: &mut Model, subject: Subject) -> Vec<Effect> {
         None => model.queue.clips.push_back(new),
     }
     model.note(Tone::Info, format!("{title} is queued"));
-    start_waiting(model)
+    start_waiting(model);
 }
 
-pub(crate) fn drop_queue(model: &mut Model) -> bool {
-    let n = model.queue.clips.len();
-    model.queue.clips.clear();
-    if n > 0 {
-        model.note(Tone::Info, format!("{} dropped from the queue", plural(n as u64, "clip")));
+pub(crate) fn again(model: &mut Model) {
+    let Some(subject) = shown_subject(model) else { return };
+    if subject.segments.is_empty() {
+        return request(model, subject);
     }
-    n > 0
-}
-
-pub(crate) fn again(model: &mut Model) -> Vec<Effect> {
-    match shown_subject(model) {
-        Some(subject) if subject.segments.is_empty() => request(model, subject),
-        Some(subject) => {
-            // Prompts of saved segments have what is said in each.
-            let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
-            let own = runs.iter().filter_map(|run| Some((run.subject.span?, run.subject.prompt.clone())));
-            let own: Vec<(Span, String)> = own.collect();
-            segments::begin(model, subject, &own)
-        }
-        None => Vec::new(),
-    }
+    // Prompts of saved segments have what is said in each.
+    let runs = model.runs.shown().map(|run| model.runs.together(run)).unwrap_or_default();
+    let own = runs.iter().filter_map(|run| Some((run.subject.span?, run.subject.prompt.clone())));
+    let own: Vec<(Span, String)> = own.collect();
+    segments::begin(model, subject, &own);
 }
 
 /// Re-run at once if a run of this session is shown: its prefill is kept, so a changed method shows soon.
-pub(crate) fn again_if_shown(model: &mut Model) -> Vec<Effect> {
-    match model.runs.shown() {
-        // Adjusting a parameter does not re-run all segments of a clip.
-        Some(run) if !run.replayed && run.group().is_none() && model.is_ready() => again(model),
-        _ => Vec::new(),
+pub(crate) fn again_if_shown(model: &mut Model) {
+    // Adjusting a parameter does not re-run all segments of a clip.
+    let is_one = |run: &Run| !run.replayed && run.group().is_none();
+    if model.runs.shown().is_some_and(is_one) && model.is_ready() {
+        again(model);
     }
 }
 
 /// Ask a follow-up question about the shown caption: its prompt and its text precede the question.
-pub(crate) fn follow_up(model: &mut Model, question: &str) -> Vec<Effect> {
-    let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else {
-        return Vec::new();
-    };
+pub(crate) fn follow_up(model: &mut Model, question: &str) {
+    let (Some(run), Some(mut subject)) = (model.runs.shown(), shown_subject(model)) else { return };
     let answer = run.log.whole().shown().trim().to_owned();
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
     // If the clip is captioned in segments, the question is about the shown one.
     (subject.segment, subject.segments) = (None, Arc::default());
     subject.before.push(Turn { prompt: asked, answer, ..Turn::default() });
     model.prompt.remember(question);
-    request(model, subject)
+    request(model, subject);
 }
 
 fn shown_subject(model: &Model) -> Option<Subject> {
@@ -190,46 +162,53 @@ pub(crate) fn method_to_run(model: &mut Model) -> Option<Method> {
     method
 }
 
-fn request(model: &mut Model, subject: Subject) -> Vec<Effect> {
+fn request(model: &mut Model, subject: Subject) {
     if batch::is_in_the_way(model) {
-        return Vec::new();
+        return;
     }
-    let Some(method) = method_to_run(model) else { return Vec::new() };
+    let Some(method) = method_to_run(model) else { return };
     // This request replaces those that wait.
     model.queue.runs.clear();
     model.queue.cutting = None;
     let waiting = waiting(model, subject, method);
     model.queue.next = Some(waiting);
-    // If panes are stacked, show the one that the run writes to.
+    show_caption(model);
+    if model.runs.active().is_some() {
+        cancel_active(model);
+    } else {
+        start_waiting(model);
+    }
+}
+
+/// If panes are stacked, show the one that a run writes to.
+pub(crate) fn show_caption(model: &mut Model) {
     if is_stacked(model.size) && model.focus != Pane::Prompt {
         model.focus = Pane::Caption;
     }
-    if model.runs.active().is_some() {
-        return cancel_active(model);
-    }
-    start_waiting(model)
 }
 
-fn cancel_active(model: &mut Model) -> Vec<Effect> {
-    let Some(id) = model.runs.active().filter(|r| !r.cancelling).map(Run::id) else { return Vec::new() };
-    if let Some(run) = model.runs.get_mut(id) {
-        run.cancelling = true;
-    }
-    vec![Effect::Cancel(id)]
+/// False if no run is active, or it is cancelled already.
+fn cancel_active(model: &mut Model) -> bool {
+    let Some(run) = model.runs.active_mut().filter(|run| !run.cancelling) else { return false };
+    run.cancelling = true;
+    let id = run.id();
+    model.emit(Effect::Cancel(id));
+    true
 }
 
-pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn start_waiting(model: &mut Model) {
     if !model.is_ready() || model.runs.active().is_some() || model.batches.has_engine() {
-        return Vec::new();
+        return;
     }
     if model.queue.next.is_none() && model.queue.runs.is_empty() && model.batches.active().is_some() {
-        return verify::stop(model).into_iter().chain(batch::send(model)).collect();
+        verify::stop(model);
+        return batch::send(model);
     }
     let waiting = model.queue.next.take();
     let is_next = waiting.is_none();
     let waiting = waiting.or_else(|| model.queue.runs.pop_front());
     let is_other_clip = waiting.is_none();
-    let Some(waiting) = waiting.or_else(|| model.queue.clips.pop_front()) else { return Vec::new() };
+    let Some(waiting) = waiting.or_else(|| model.queue.clips.pop_front()) else { return };
     let Waiting { request, run } = waiting;
     model.runs.forget_unwritten();
     // The next segment of a clip does not replace one that the user looks at.
@@ -250,40 +229,43 @@ pub(crate) fn start_waiting(model: &mut Model) -> Vec<Effect> {
         model.caption.up = 0;
     }
     model.runs.add(run, follow);
-    verify::stop(model).into_iter().chain([Effect::Run(Box::new(request))]).collect()
+    verify::stop(model);
+    model.emit(Effect::Run(Box::new(request)));
 }
 
 /// Cancel active work, and run these one after another instead.
-pub(crate) fn replace(model: &mut Model, queue: VecDeque<Waiting>) -> Vec<Effect> {
-    let effects = cancel(model);
+pub(crate) fn replace(model: &mut Model, queue: VecDeque<Waiting>) {
+    cancel(model);
     model.queue.runs = queue;
     model.notices.shown = None;
-    effects.into_iter().chain(start_waiting(model)).collect()
+    start_waiting(model);
 }
 
 /// Cancel the active batch, the verification, or the active run, and drop those that wait.
-pub(crate) fn cancel(model: &mut Model) -> Vec<Effect> {
-    if let Some(stopped) = verify::stop(model) {
-        model.note(Tone::Info, "the verification is cancelled");
-        return vec![stopped];
+pub(crate) fn cancel(model: &mut Model) {
+    if verify::stop(model) {
+        return model.note(Tone::Info, "the verification is cancelled");
     }
-    if let Some(effects) = batch::cancel(model) {
-        return effects;
+    if batch::cancel(model) {
+        return;
     }
     let waited = model.queue.next.take().is_some()
         | model.queue.cutting.take().is_some()
         | !model.queue.runs.is_empty();
     model.queue.runs.clear();
-    let effects = cancel_active(model);
-    if effects.is_empty() && waited {
+    if !cancel_active(model) && waited {
         model.note(Tone::Info, "the waiting run was dropped");
     }
-    effects
 }
 
 /// Drop the clips that are queued; if there are none, cancel what is active.
-pub(crate) fn cancel_or_drop(model: &mut Model) -> Vec<Effect> {
-    if drop_queue(model) { Vec::new() } else { cancel(model) }
+pub(crate) fn cancel_or_drop(model: &mut Model) {
+    let n = model.queue.clips.len();
+    if n == 0 {
+        return cancel(model);
+    }
+    model.queue.clips.clear();
+    model.note(Tone::Info, format!("{} dropped from the queue", plural(n as u64, "clip")));
 }
 
 /// What that is called.

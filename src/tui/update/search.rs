@@ -1,9 +1,7 @@
 //! Searching in the caption.
 
-use crate::tui::{
-    model::{Model, Tone},
-    view,
-};
+use crate::tui::model::{Model, Tone};
+use crate::tui::view;
 
 /// The search changed: go to the first match from the top visible line on.
 pub(crate) fn begin(model: &mut Model) {

@@ -2,32 +2,24 @@
 
 use std::sync::Arc;
 
-use crate::tui::{
-    effect::Effect,
-    model::{Model, Tone, run::Subject},
-    pane::Pane,
-    update::{batch, models, runs},
-    view::is_stacked,
-};
+use crate::tui::model::{Model, Subject, Tone};
+use crate::tui::update::{batch, models, runs};
 use specreel_record::{Segment, Span};
 
-pub(crate) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) -> Vec<Effect> {
-    let Some(subject) = model.queue.cutting.take() else { return Vec::new() };
+pub(crate) fn cut(model: &mut Model, segments: Result<Vec<Span>, String>) {
+    let Some(subject) = model.queue.cutting.take() else { return };
     match segments {
         Ok(segments) => begin(model, Subject { segments: segments.into(), ..subject }, &[]),
-        Err(problem) => {
-            model.note(Tone::Bad, problem);
-            Vec::new()
-        }
+        Err(problem) => model.note(Tone::Bad, problem),
     }
 }
 
 /// Run all segments of a subject, with its prompt, or the prompts that some have of their own.
-pub(crate) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)]) -> Vec<Effect> {
+pub(crate) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)]) {
     if batch::is_in_the_way(model) || models::are_in_the_way(model) {
-        return Vec::new();
+        return;
     }
-    let Some(method) = runs::method_to_run(model) else { return Vec::new() };
+    let Some(method) = runs::method_to_run(model) else { return };
     let segments = Arc::clone(&subject.segments);
     let (first, count) = (model.runs.next, segments.len());
     let run = |(index, span): (usize, &Span)| {
@@ -39,8 +31,6 @@ pub(crate) fn begin(model: &mut Model, subject: Subject, own: &[(Span, String)])
         runs::waiting(model, part, method.clone())
     };
     let queue = segments.iter().enumerate().map(run).collect();
-    if is_stacked(model.size) && model.focus != Pane::Prompt {
-        model.focus = Pane::Caption;
-    }
-    runs::replace(model, queue)
+    runs::show_caption(model);
+    runs::replace(model, queue);
 }

@@ -1,10 +1,8 @@
 //! Moving the cursor over the steps.
 
-use crate::tui::{
-    model::{Model, Tone},
-    pane::Pane,
-    update::{inspect, panes},
-};
+use crate::tui::model::{Model, Tone};
+use crate::tui::pane::Pane;
+use crate::tui::update::{inspect, panes};
 use specreel_client::present::ledger::{is_notable, next_notable, previous_notable, step_of};
 
 pub(crate) fn toggle(model: &mut Model) {

@@ -1,25 +1,20 @@
 //! Verifying the shown run: its context is decoded again without drafts, unseen, and the two texts are compared.
 
-use crate::tui::{
-    effect::Effect,
-    model::{EngineState, Model, Tone, run::Proof},
-    update::{engine_problem, runs},
-};
+use crate::tui::effect::Effect;
+use crate::tui::model::{EngineState, Model, Tone, run::Proof};
+use crate::tui::update::{engine_problem, runs};
 use specreel_client::{UNSEEN, present::statistics::verification};
 use specreel_engine::RunRequest;
 use specreel_record::{Event, RunLog, RunState};
 
 /// Verify the shown run, or show an earlier result.
-pub(crate) fn start(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn start(model: &mut Model) {
     match request(model) {
         Ok((proof, request)) => {
             model.runs.proof = Some(proof);
-            vec![Effect::Run(Box::new(request))]
+            model.emit(Effect::Run(Box::new(request)));
         }
-        Err((tone, words)) => {
-            model.note(tone, words);
-            Vec::new()
-        }
+        Err((tone, words)) => model.note(tone, words),
     }
 }
 
@@ -76,9 +71,11 @@ pub(crate) fn on_event(model: &mut Model, event: &Event) {
     model.note(tone, words);
 }
 
-/// End the verification that runs: the engine is needed for something else.
-pub(crate) fn stop(model: &mut Model) -> Option<Effect> {
-    model.runs.proof.take().map(|proof| Effect::Cancel(proof.log.run()))
+/// End the verification that runs: the engine is needed for something else. False if none does.
+pub(crate) fn stop(model: &mut Model) -> bool {
+    let Some(proof) = model.runs.proof.take() else { return false };
+    model.emit(Effect::Cancel(proof.log.run()));
+    true
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Playing runs: the clock of the shown run, and the keys that control it.
 
-use crate::tui::{
-    action::Action,
-    model::{Model, Tone},
-};
+use crate::look::Action;
+use crate::tui::model::{Model, Tone};
 
 /// Advance the playback by a time on the screen. The runs of a group are played and shown one after another.
 pub(crate) fn advance(model: &mut Model, ms: f64) {

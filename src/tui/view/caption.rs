@@ -1,26 +1,14 @@
 //! The caption pane: the caption as it streams, every token in the style of its verdict.
 
-use ratatui::{
-    layout::Rect,
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::text::{Line, Span};
+use ratatui::{layout::Rect, widgets::Paragraph};
 
-use crate::tui::{
-    model::{
-        Model,
-        run::{Run, choice},
-        search::Search,
-    },
-    pane::Pane,
-    text,
-    theme::{Role, Theme},
-    view::{
-        Areas, areas, has_focus, legend,
-        passage::{self, Laid},
-    },
-    widgets::{Frame, clock_bar, filter_line, mark, on_border, panel, title},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Model, Run, run::choice, search::Search};
+use crate::tui::view::passage::{self, Laid};
+use crate::tui::view::{Areas, areas, has_focus, legend};
+use crate::tui::widgets::{Frame, clock_bar, filter_line, mark, on_border, panel, title};
+use crate::tui::{pane::Pane, text};
 use specreel_client::present::formats::plural;
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {

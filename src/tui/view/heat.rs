@@ -2,25 +2,16 @@
 //!
 //! In true color, and if the frames can be read, the map is blended into the frames; else it is drawn in shades.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    style::{Color, Style},
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        model::{Model, frame_strips::FrameStrip, inspect::Heat, preview, run::Run},
-        text,
-        theme::{Role, Theme},
-        widgets::{Frame, mean},
-    },
-};
+use crate::look::{ColorDepth, Role, Theme};
+use crate::tui::model::{Model, Run, frame_strips::FrameStrip, inspect::Heat, preview};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, mean};
 use specreel_client::present::heat;
 use specreel_record::PromptSeen;
 

@@ -1,29 +1,17 @@
 //! The other runs next to the shown one in the meters: the segments of its clip, and the runs on the same clip and prompt.
 
-use ratatui::{
-    layout::{Constraint::Length, Rect},
-    text::Line,
-    widgets::{Cell, Row, Table},
-};
+use ratatui::layout::{Constraint::Length, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Row, Table};
 
-use crate::tui::{
-    model::{
-        Model,
-        run::{Activity, Run},
-    },
-    text,
-    theme::{Role, Theme},
-    view::meters::NAME,
-    widgets::{Frame, Target, fitting, hang, number, widest},
-};
-use specreel_client::present::{
-    formats::rate,
-    statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU},
-};
-use specreel_record::{
-    Interval, Stats, StopReason,
-    speedup::{plain_speed, winner},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Activity, Model, Run};
+use crate::tui::widgets::{Frame, Target, fitting, hang, number, widest};
+use crate::tui::{text, view::meters::NAME};
+use specreel_client::present::formats::rate;
+use specreel_client::present::statistics::{DECODE, LOOSENED, Measures, Output, SPEED, TAU};
+use specreel_record::speedup::{plain_speed, winner};
+use specreel_record::{Interval, Stats, StopReason};
 
 const GAP: usize = 2;
 /// Columns of the longest name that is not broken.

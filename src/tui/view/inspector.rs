@@ -1,22 +1,15 @@
 //! The inspector: one token, its verdict and the reason, both models' choices, and where in the video it looks.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Max, Min},
-        Layout, Rect,
-    },
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Padding, Paragraph},
-};
+use ratatui::layout::Constraint::{Length, Max, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Padding, Paragraph};
 
-use crate::tui::{
-    model::{Model, inspect::Inspector},
-    text,
-    theme::{Role, Theme},
-    view::heat,
-    widgets::{Frame, cut, panel, title, track, wrap},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Model, inspect::Inspector};
+use crate::tui::widgets::{Frame, cut, panel, title, track, wrap};
+use crate::tui::{text, view::heat};
 use specreel_client::present::reason::{details, reason, visible};
 use specreel_record::{Step, Token, log::Placed};
 

@@ -6,7 +6,7 @@ use crate::tui::pane::Pane;
 
 const LEAST: (u16, u16) = (60, 16);
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Areas {
     pub header: Rect,
     pub library: Option<Rect>,
@@ -60,13 +60,8 @@ fn panes((columns, rows): (u16, u16), focus: Pane, inspecting: bool) -> Option<A
     let at = |x, y, width, height| Some(Rect { x, y: y + 1, width, height });
     let mut areas = Areas {
         header: Rect { x: 0, y: 0, width: columns, height: 1 },
-        library: None,
-        prompt: None,
-        caption: None,
-        steps: None,
-        meters: None,
-        inspector: None,
         status: Rect { x: 0, y: rows - 1, width: columns, height: 1 },
+        ..Areas::default()
     };
     if is_stacked((columns, rows)) && inspecting {
         let inspector = (body * 3 / 5).max(body.saturating_sub(10));

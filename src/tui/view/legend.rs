@@ -2,11 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use crate::tui::{
-    model::run::Run,
-    theme::{Role, Theme},
-    widgets::on_border,
-};
+use crate::look::{Role, Theme};
+use crate::tui::{model::Run, widgets::on_border};
 use specreel_record::Verdict;
 
 /// For the border of a pane, in at most `columns`.

@@ -1,23 +1,15 @@
 //! The library pane.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::{List, ListState, Paragraph},
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{List, ListState, Paragraph};
 
-use crate::tui::{
-    model::{Model, library::Entry, preview},
-    pane::Pane,
-    text,
-    theme::{Role, Theme},
-    view::has_focus,
-    widgets::{Frame, Slot, Target, cut, filter_line, panel, picture, title, window_top, wrap},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Model, library::Entry, preview};
+use crate::tui::widgets::{Frame, Slot, Target, cut, filter_line, panel, picture, title, window_top, wrap};
+use crate::tui::{pane::Pane, text, view::has_focus};
 use specreel_record::units;
 
 /// The fewest columns in which a directory can be distinguished from another one.
@@ -54,8 +46,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
         let room = usize::from(area.width).saturating_sub(8);
         block = block.title_bottom(filter_line(&library.filter, typed, room, theme));
     }
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = frame.border(block, area);
     let picture = Length(picture_rows(model, area));
     let [inner, foot] = inner.layout(&Layout::vertical([Min(0), picture]));
     if library.shown.is_empty() {

@@ -1,30 +1,18 @@
 //! The meters pane: the shown run in numbers and bars.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Padding, Paragraph, Sparkline, Wrap},
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Padding, Paragraph, Sparkline, Wrap};
 
-use crate::tui::{
-    model::{
-        EngineState, Model,
-        run::{Activity, Run, choice},
-    },
-    pane::Pane,
-    text,
-    theme::{Role, Theme},
-    view::{has_focus, history, is_wide, legend, passage},
-    widgets::{Frame, hang, panel, title, track},
-};
-use specreel_client::present::{
-    formats::{NOTHING, bytes, duration, rate, rough, speedup},
-    statistics::{NOT_MEASURED, basis, in_passes, verification},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Activity, EngineState, Model, Run, run::choice};
+use crate::tui::view::{has_focus, history, is_wide, legend, passage};
+use crate::tui::widgets::{Frame, hang, panel, title, track};
+use crate::tui::{pane::Pane, text};
+use specreel_client::present::formats::{NOTHING, bytes, duration, rate, rough, speedup};
+use specreel_client::present::statistics::{NOT_MEASURED, basis, in_passes, verification};
 use specreel_record::{Stage, Step, StopReason, log::Speed};
 
 pub(super) const NAME: usize = 10;
@@ -50,8 +38,7 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let mut right = legend.unwrap_or_default();
     right.push_span(theme.span(Role::Dim, words));
     block = block.title_top(right.right_aligned());
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = frame.border(block, area);
     let Some(run) = model.runs.shown() else {
         // Where the caption pane is not on the screen, this one greets.
         let (words, role) = match passage::greeting(model).filter(|_| has_legend) {

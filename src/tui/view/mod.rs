@@ -15,19 +15,12 @@ mod prompt;
 mod status;
 mod steps;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Constraint::Length, Position, Rect},
-    widgets::Paragraph,
-};
+use ratatui::layout::{Constraint::Length, Position, Rect};
+use ratatui::{buffer::Buffer, widgets::Paragraph};
 
-use super::{
-    model::Model,
-    pane::Pane,
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, Hit, Target},
-};
+use crate::look::{Role, Theme};
+use crate::tui::widgets::{Frame, Hit, Target};
+use crate::tui::{model::Model, pane::Pane, text};
 pub(crate) use layout::{Areas, areas, is_stacked, is_wide};
 pub(crate) use outside::outside;
 

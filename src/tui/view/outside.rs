@@ -1,10 +1,8 @@
 //! The window's title and progress.
 
-use crate::tui::{
-    model::{EngineState, Model, run::Activity},
-    text,
-    window::{Outside, Progress},
-};
+use crate::tui::model::{Activity, EngineState, Model};
+use crate::tui::text;
+use crate::tui::window::{Outside, Progress};
 use specreel_record::{Stage, StopReason};
 
 pub(crate) fn outside(model: &Model) -> Outside {

@@ -3,29 +3,14 @@
 
 use std::borrow::Cow;
 
-use ratatui::{
-    style::{Color, Modifier, Style},
-    text::{Line, Span},
-};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        action::Action,
-        keymap::KeyContext,
-        model::{
-            EngineState, Model,
-            run::{Activity, Run},
-            search::matches,
-        },
-        theme::{Role, Theme},
-        widgets::{hang, wrap, wrap_placed},
-    },
-};
-use specreel_client::present::{
-    formats::plural,
-    player::{Fate, Scene},
-};
+use crate::look::{Action, ColorDepth, KeyContext, Role, Theme};
+use crate::tui::model::{Activity, EngineState, Model, Run, search::matches};
+use crate::tui::widgets::{hang, wrap, wrap_placed};
+use specreel_client::present::formats::plural;
+use specreel_client::present::player::{Fate, Scene};
 use specreel_demo as assets;
 use specreel_record::{StopReason, Verdict};
 

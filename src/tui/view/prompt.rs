@@ -2,21 +2,15 @@
 
 use ratatui::{layout::Rect, style::Modifier, widgets::Padding};
 
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::Model,
-    pane::Pane,
-    theme::{Role, Theme},
-    view::has_focus,
-    widgets::{Frame, panel, title},
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::widgets::{Frame, panel, title};
+use crate::tui::{model::Model, pane::Pane, view::has_focus};
 
 pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {
     let focused = has_focus(model, Pane::Prompt);
     let mut block = panel(title("Prompt", focused, theme), focused, theme).padding(Padding::horizontal(1));
     if focused {
-        let key = |action| model.keymap.keys(KeyContext::Prompt, action).first().map(ToString::to_string);
+        let key = |action| model.keymap.first(KeyContext::Prompt, action);
         if let (Some(run), Some(newline)) = (key(Action::Run), key(Action::Newline)) {
             let words = format!(" {run} runs · {newline} new line ");
             if words.len() + 4 < area.width.into() {
@@ -27,8 +21,7 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     if model.library.selected().is_some_and(|entry| model.library.speech.contains_key(&entry.path)) {
         block = block.title_top(theme.line(Role::Accent, " + speech ").right_aligned());
     }
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = frame.border(block, area);
     frame.render_widget(&model.prompt.editor, inner);
     if !focused {
         // The widget always draws a cursor, which only the pane with the focus should have.

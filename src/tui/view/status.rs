@@ -1,24 +1,14 @@
 //! The first and the last line: method, models, the engine's state, and the available keys.
 
-use ratatui::{
-    layout::Rect,
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Clear, Padding, Paragraph},
-};
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Padding, Paragraph};
 
-use crate::tui::{
-    action::Action,
-    key::{Key, KeyCode},
-    keymap::KeyContext,
-    model::{
-        EngineState, Model, Tone,
-        run::{Activity, Run},
-    },
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, SPINNER, Target, cut, mark, rule, track, wrap},
-};
+use crate::look::{Action, Key, KeyCode, KeyContext, Role, Theme};
+use crate::tui::model::{Activity, EngineState, Model, Run, Tone};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, SPINNER, Target, cut, mark, rule, track, wrap};
 use specreel_client::present::estimate;
 use specreel_record::{Ready, Stage};
 
@@ -137,8 +127,8 @@ pub(super) fn long_notice(model: &Model, theme: &Theme, frame: &mut Frame<'_>, s
 fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     let spin = theme.span(Role::Accent, format!("{} ", SPINNER[model.look.tick % SPINNER.len()]));
     let queued = queued(model, columns / 3);
-    let progress = |stage: Stage, done: u64, total: u64| {
-        let mut spans = vec![spin.clone(), Span::raw(stage.doing())];
+    let progress = |doing: &'static str, done: u64, total: u64| {
+        let mut spans = vec![spin.clone(), Span::raw(doing)];
         if total > 0 {
             spans.push(Span::raw(" "));
             spans.extend(track(done as f64 / total as f64, (columns / 10).clamp(6, 16), theme));
@@ -153,10 +143,10 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
         let mut spans = match run.activity() {
             // The length of a caption is not known before its end.
             Activity::Working { stage: Stage::Generate, .. } => {
-                progress(Stage::Generate, run.stats().emitted, 0)
+                progress(Stage::Generate.doing(), run.stats().emitted, 0)
             }
             Activity::Working { stage, done, total, left_ms } => {
-                let mut spans = progress(stage, done, total);
+                let mut spans = progress(stage.doing(), done, total);
                 let time = time_left(run, stage, left_ms).map(|time| format!(" {time}"));
                 spans.extend(time.map(|time| theme.span(Role::Dim, time)));
                 spans
@@ -171,21 +161,15 @@ fn doing(model: &Model, theme: &Theme, columns: usize) -> Vec<Span<'static>> {
     }
     if let Some(proof) = &model.runs.proof {
         return match proof.log.stage() {
-            Some((stage, done, total)) if stage != Stage::Generate => progress(stage, done, total),
-            _ => {
-                let (done, total) = (proof.log.token_count(), proof.tokens.max(1));
-                let mut spans = vec![spin, Span::raw("verifying ")];
-                spans.extend(track(done as f64 / total as f64, (columns / 10).clamp(6, 16), theme));
-                spans.push(Span::raw(format!(" {done}/{total}")));
-                spans
-            }
+            Some((stage, done, total)) if stage != Stage::Generate => progress(stage.doing(), done, total),
+            _ => progress("verifying", proof.log.token_count() as u64, proof.tokens.max(1) as u64),
         };
     }
     if let Some(batch) = model.batches.active().filter(|batch| batch.is_running()) {
         return vec![spin, Span::raw(format!("batch {} of {}", batch.over(), batch.clips.len()))];
     }
     match &model.models.engine {
-        EngineState::Loading { stage, done, total } => progress(*stage, *done, *total),
+        EngineState::Loading { stage, done, total } => progress(stage.doing(), *done, *total),
         EngineState::Failed(_) => vec![theme.span(Role::Bad, "✗ no models")],
         EngineState::Ready(_) if model.notices.shown.is_some() => Vec::new(),
         EngineState::Ready(_) => vec![theme.span(Role::Good, "● "), Span::raw("ready")],
@@ -233,7 +217,7 @@ fn useful(model: &Model) -> &'static [Action] {
         Verify,
     };
     if let Some(screen) = model.screens.top() {
-        return screen.hints(model);
+        return screen.keys(model).hints;
     }
     let busy = model.is_running();
     match model.key_context() {
@@ -267,7 +251,7 @@ fn useful(model: &Model) -> &'static [Action] {
 
 fn word(model: &Model, action: Action) -> &'static str {
     if let Some(screen) = model.screens.top() {
-        let usual = if action == Action::Choose { screen.verb() } else { action.short() };
+        let usual = if action == Action::Choose { screen.keys(model).verb } else { action.short() };
         return screen.word(action, model).unwrap_or(usual);
     }
     match action {
@@ -324,7 +308,7 @@ fn hints(model: &Model, theme: &Theme, columns: usize, frame: &mut Frame<'_>, ar
 /// The key of an action in this context, with its opposite's, in the order in which they are shown.
 fn keys(model: &Model, action: Action) -> Option<Vec<(String, Action)>> {
     let context = model.key_context();
-    let first = |action| model.keymap.keys(context, action).first().copied();
+    let first = |action| model.keymap.first(context, action);
     let other = match action {
         Action::KnobUp => Some(Action::KnobDown),
         Action::SeekForward => Some(Action::SeekBack),
@@ -339,9 +323,9 @@ fn keys(model: &Model, action: Action) -> Option<Vec<(String, Action)>> {
     // Tab works everywhere; an arrow that does the same works in this context only.
     let tab = Key::plain(KeyCode::Tab);
     let tab = (action == Action::NextPane).then(|| model.keymap.keys(context, action).contains(&tab));
-    let forward = if tab == Some(true) { Key::plain(KeyCode::Tab) } else { first(action)? };
-    let forward = (forward.to_string(), action);
-    let back = other.and_then(|other| Some((first(other)?.to_string(), other)));
+    let forward = if tab == Some(true) { Key::plain(KeyCode::Tab).to_string() } else { first(action)? };
+    let forward = (forward, action);
+    let back = other.and_then(|other| Some((first(other)?, other)));
     Some(match back {
         Some((back, other)) if back.chars().all(char::is_alphabetic) => {
             vec![(forward.0 + " ", action), (back, other)]

@@ -1,29 +1,18 @@
 //! The ledger: a row for each step, and below them the details of the selected one.
 
-use ratatui::{
-    layout::{
-        Constraint::{self, Fill, Length, Min},
-        Layout, Margin, Rect,
-    },
-    style::{Modifier, Style},
-    text::Line,
-    widgets::{Cell, Padding, Paragraph, Row, Table, TableState},
-};
+use ratatui::layout::Constraint::{self, Fill, Length, Min};
+use ratatui::layout::{Layout, Margin, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Padding, Paragraph, Row, Table, TableState};
 
-use crate::{
-    look::ColorDepth,
-    tui::{
-        model::{Model, run::Run},
-        pane::Pane,
-        theme::{Role, Theme},
-        view::{has_focus, inspector, legend, passage},
-        widgets::{Frame, Target, number, panel, rule, scrollbar, title, wrap},
-    },
-};
-use specreel_client::present::{
-    formats::{duration, plural},
-    ledger::{self, Mark, Piece},
-};
+use crate::look::{ColorDepth, Role, Theme};
+use crate::tui::model::{Model, Run};
+use crate::tui::pane::Pane;
+use crate::tui::view::{has_focus, inspector, legend, passage};
+use crate::tui::widgets::{Frame, Target, number, panel, rule, scrollbar, title, wrap};
+use specreel_client::present::formats::{duration, plural};
+use specreel_client::present::ledger::{self, Mark, Piece};
 
 /// Lines below the rows for the selected step, with the rule above them.
 const DETAILS: u16 = 4;

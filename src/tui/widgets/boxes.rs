@@ -1,26 +1,22 @@
 //! Panes and boxes: borders, titles, and the area inside.
 
-use ratatui::{
-    layout::{Constraint::Length, Rect},
-    style::{Color, Style},
-    text::{Line, Span},
-    widgets::{Block, BorderType, Borders, Clear, Padding},
-};
+use ratatui::layout::{Constraint::Length, Rect};
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Borders, Clear, Padding};
 
 use super::{Frame, Target};
-use crate::tui::{
-    text,
-    theme::{Role, Theme},
-};
+use crate::look::{Role, Theme};
+use crate::tui::text;
 
 /// A pane with a rounded border, which shows whether it has the focus.
-pub(crate) fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<'a> {
+pub fn panel<'a>(title: impl Into<Line<'a>>, focused: bool, theme: &Theme) -> Block<'a> {
     let border = theme.style(if focused { Role::BorderFocus } else { Role::Border });
     let block = Block::bordered().border_type(BorderType::Rounded).border_style(border);
     block.title_top(title.into())
 }
 
-pub(crate) fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
+pub fn title(name: &str, focused: bool, theme: &Theme) -> Span<'static> {
     // Without the focus the title has the text's color, not the border's.
     let style = if focused { theme.style(Role::BorderFocus) } else { on_border(theme) };
     Span::styled(format!(" {name} "), style.patch(theme.style(Role::Title)))
@@ -57,9 +53,7 @@ pub(crate) fn popup(frame: &mut Frame<'_>, theme: &Theme, columns: u16, rows: u1
         }
     }
     frame.buffer_mut().set_style(area, theme.style(Role::Text));
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
-    inner
+    frame.border(block, area)
 }
 
 pub(crate) fn rule(theme: &Theme) -> Block<'static> {

@@ -1,21 +1,16 @@
 //! Charts of points.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min, Ratio},
-        Layout, Rect,
-    },
-    symbols::Marker,
-    text::Line,
-    widgets::{Axis, Chart, Dataset, LegendPosition},
-};
+use ratatui::layout::Constraint::{Length, Min, Ratio};
+use ratatui::layout::{Layout, Rect};
+use ratatui::widgets::{Axis, Chart, Dataset, LegendPosition};
+use ratatui::{symbols::Marker, text::Line};
 
 use super::Frame;
-use crate::tui::theme::{Role, Theme};
+use crate::look::{Role, Theme};
 use specreel_client::chart::Scale;
 
 /// Draw a chart of points on their scales, with the title of the y axis above it, where no point can be hidden.
-pub(crate) fn chart(
+pub fn chart(
     datasets: Vec<Dataset<'_>>,
     (across, x): (&Scale, &str),
     (up, y): (&Scale, &str),
@@ -42,6 +37,6 @@ pub(crate) fn chart(
     frame.render_widget(chart, area);
 }
 
-pub(crate) fn line_marker(model_is_ascii: bool) -> Marker {
+pub fn line_marker(model_is_ascii: bool) -> Marker {
     if model_is_ascii { Marker::Dot } else { Marker::Braille }
 }

@@ -3,10 +3,8 @@
 use ratatui::text::{Line, Span};
 
 use super::track;
-use crate::tui::{
-    clock, text,
-    theme::{Role, Theme},
-};
+use crate::look::{Role, Theme};
+use crate::tui::{clock, text};
 use specreel_client::present::player::{Player, Race};
 
 pub(crate) struct Dial {

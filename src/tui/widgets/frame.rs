@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{Position, Rect},
-    widgets::{StatefulWidget, Widget},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::widgets::{Block, StatefulWidget, Widget};
 
-use crate::tui::{action::Action, pane::Pane};
+use crate::{look::Action, tui::pane::Pane};
 use specreel_video as video;
 
 /// An area for a picture, filled with half-blocks until a graphics protocol draws over them.
@@ -40,11 +38,11 @@ pub(crate) struct Hit {
 }
 
 /// A screen that is being drawn, as ratatui's frame, with its targets.
-pub(crate) struct Frame<'a> {
+pub struct Frame<'a> {
     buffer: &'a mut Buffer,
     targets: Vec<(Rect, Target)>,
     /// The picture that is shown.
-    pub slot: Option<Slot>,
+    pub(crate) slot: Option<Slot>,
 }
 
 impl<'a> Frame<'a> {
@@ -68,13 +66,20 @@ impl<'a> Frame<'a> {
         widget.render(area, self.buffer, state);
     }
 
+    /// Draw a border. Returns the area inside.
+    pub fn border(&mut self, block: Block<'_>, area: Rect) -> Rect {
+        let inner = block.inner(area);
+        self.render_widget(block, area);
+        inner
+    }
+
     /// What is drawn in this area is a target.
-    pub fn mark(&mut self, area: Rect, target: Target) {
+    pub(crate) fn mark(&mut self, area: Rect, target: Target) {
         self.targets.push((area, target));
     }
 
     /// What was drawn at a position; the last is on top.
-    pub fn at(&self, position: Position) -> Hit {
+    pub(crate) fn at(&self, position: Position) -> Hit {
         let here = self.targets.iter().filter(|(area, _)| area.contains(position));
         here.fold(Hit::default(), |hit, (_, target)| match *target {
             Target::Pane(pane) => Hit { pane: Some(pane), ..Hit::default() },

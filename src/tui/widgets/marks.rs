@@ -2,13 +2,13 @@
 
 use ratatui::{style::Style, text::Span};
 
-use crate::tui::theme::{Role, Theme};
+use crate::look::{Role, Theme};
 use specreel_client::present::verdicts::lossless_mark;
 
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// A progress bar of so many cells, filled to a share of 0 to 1.
-pub(crate) fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
+pub fn track(share: f64, cells: usize, theme: &Theme) -> [Span<'static>; 2] {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let done = (share * cells as f64).round() as usize;
     [theme.span(Role::Gauge, "━".repeat(done)), theme.span(Role::GaugeRest, "─".repeat(cells - done))]
@@ -26,4 +26,14 @@ pub(crate) fn mark(lossless: bool, theme: &Theme) -> Span<'static> {
 
 fn mark_style(lossless: bool, theme: &Theme) -> Style {
     theme.style(if lossless { Role::Good } else { Role::Warn })
+}
+
+/// A question with the keys that answer it, as pieces to wrap.
+pub(crate) fn yes_or_no<'a>(
+    (words, role): (&'a str, Role),
+    [yes, no]: [&'a str; 2],
+    theme: &Theme,
+) -> [(&'a str, Style); 5] {
+    let (key, dim) = (theme.style(Role::Key), theme.style(Role::Dim));
+    [(words, theme.style(role)), (yes, key), (" yes   ", dim), (no, key), (" no", dim)]
 }

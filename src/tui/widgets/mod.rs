@@ -11,11 +11,14 @@ mod typed;
 mod wrap;
 
 pub(crate) use blocks::{mean, picture};
-pub(crate) use boxes::{around, dialog, on_border, panel, popup, rule, title};
-pub(crate) use chart::{chart, line_marker};
+pub(crate) use boxes::{around, dialog, on_border, popup, rule};
+pub use boxes::{panel, title};
+pub use chart::{chart, line_marker};
 pub(crate) use dial::{bar as clock_bar, clock as clock_words};
-pub(crate) use frame::{Frame, Hit, Slot, Target};
-pub(crate) use marks::{SPINNER, mark, sign, track};
+pub use frame::Frame;
+pub(crate) use frame::{Hit, Slot, Target};
+pub use marks::track;
+pub(crate) use marks::{SPINNER, mark, sign, yes_or_no};
 pub(crate) use table::{
     BELOW, below_list, cell_columns, fitting, list, list_of, named, number, scrollbar, widest, window_top,
 };

@@ -1,18 +1,14 @@
 //! Tables with a cursor, their columns, and scrollbars.
 
-use ratatui::{
-    layout::{Constraint, Layout, Margin, Rect},
-    text::{Line, Span},
-    widgets::{
-        Cell, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState, Wrap,
-    },
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{
+    Cell, Paragraph, Row, Scrollbar, ScrollbarOrientation, ScrollbarState, Table, TableState, Wrap,
 };
 
 use super::{Frame, Target, rule};
-use crate::tui::{
-    text,
-    theme::{Role, Theme},
-};
+use crate::look::{Role, Theme};
+use crate::tui::text;
 
 /// Rows of the rule and the text below a list.
 pub(crate) const BELOW: u16 = 3;

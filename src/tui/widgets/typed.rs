@@ -1,17 +1,12 @@
 //! Lines that are typed: in a box, above a list, and on a border.
 
-use ratatui::{
-    layout::Rect,
-    style::Style,
-    text::{Line, Span, Text},
-};
+use ratatui::text::{Line, Span, Text};
+use ratatui::{layout::Rect, style::Style};
 
 use super::{Frame, dialog, on_border, popup};
-use crate::tui::{
-    line::InputLine,
-    text,
-    theme::{Role, Theme},
-};
+use crate::look::{Role, Theme};
+use crate::tui::line::{InputLine, PathLine};
+use crate::tui::text;
 
 /// At most this many completions are listed.
 const MAX_COMPLETIONS: usize = 8;
@@ -66,13 +61,8 @@ pub(crate) fn line_box(
 }
 
 /// A box with a path that is typed, and its completions.
-pub(crate) fn path_box(
-    title: &str,
-    line: &InputLine,
-    found: &[String],
-    theme: &Theme,
-    frame: &mut Frame<'_>,
-) {
+pub(crate) fn path_box(title: &str, path: &PathLine, theme: &Theme, frame: &mut Frame<'_>) {
+    let PathLine { line, found, .. } = path;
     let mut hints: Vec<String> = found.iter().take(MAX_COMPLETIONS).cloned().collect();
     if found.len() > hints.len() {
         hints.push(format!("… and {} more", found.len() - hints.len()));

@@ -1,9 +1,7 @@
 //! Wraps styled text at spaces and around wide characters, and knows where each line begins, which search and scrolling need.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
 
 use crate::tui::text;
 use specreel_client::present::wrap::lines;

@@ -2,9 +2,10 @@
 //! `cargo insta review` (or INSTA_UPDATE=always) accepts new ones.
 
 use insta::assert_snapshot;
-use specreel::tui::{Effect, Msg, Studio, picture};
+use specreel::tui::{Effect, Msg, Studio};
 use specreel_record::{EventKind, Failure, FailureClass, Pace, Span, StopReason};
 
+use crate::tui::picture;
 use crate::tui::script::{
     asked, baselines, batched, begin, branched, choose, compared, done, engine, finish_compared, inspected,
     listed, loading, lossy, play, press, read_frames, ready, session, streaming, watched, with_pictures,

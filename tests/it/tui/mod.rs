@@ -2,6 +2,7 @@
 
 mod flows;
 mod looks;
+mod picture;
 mod pictures;
 mod recorded;
 mod script;

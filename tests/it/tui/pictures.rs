@@ -8,12 +8,13 @@ use std::{
 };
 
 use regex::Regex;
-use specreel::tui::{BatchNews, Msg, Studio, picture};
+use specreel::tui::{BatchNews, Msg, Studio};
 use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_record::{EventKind, Pace, Pieces, RunLog};
 use specreel_scenes::{facts, render};
 
 use crate::tui::{
+    picture,
     recorded::{CLIPS, Recording, clip, compared_before, feed, press, scene, steps, studio},
     script::{asked, choose},
 };

@@ -8,7 +8,6 @@ use std::{
 
 use specreel::tui::{
     BatchNews, Clip, ClipFacts, ColorDepth, Effect, Key, Msg, SessionEntry, Studio, StudioConfig, VideoFile,
-    picture,
 };
 use specreel_batch::{Outcome, Progress, rows::Caption};
 use specreel_engine::RunRequest;
@@ -18,6 +17,8 @@ use specreel_record::{
 };
 use specreel_speculate::Method;
 use specreel_video::Frame;
+
+use crate::tui::picture;
 
 const TITLES: [(&str, f64, u64); 9] = [
     ("red-circle-rolls", 6.0, 41_300),

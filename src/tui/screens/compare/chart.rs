@@ -1,23 +1,16 @@
 //! The charts of a comparison: speedup against quality; and, of a sweep over which fidelity does not change, speedup and
 //! accepted drafts against the parameter.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout, Rect,
-    },
-    symbols::Marker,
-    text::Line,
-    widgets::{Dataset, GraphType, Paragraph},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::widgets::{Dataset, GraphType, Paragraph};
+use ratatui::{symbols::Marker, text::Line};
 
 use super::lanes::{LaneRun, lane_runs};
-use crate::tui::{
-    model::{Model, compare::Comparison},
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, chart, line_marker},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::{Model, compare::Comparison};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, chart, line_marker};
 use specreel_client::chart::{Plot, Point, Scale};
 
 /// Shares of loosened tokens that differ by less are equal.

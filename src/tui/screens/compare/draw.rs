@@ -1,30 +1,18 @@
 //! The table of a comparison, and the words in which the selected caption differs from the target's own.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout, Rect,
-    },
-    style::{Modifier, Style},
-    text::{Line, Span},
-    widgets::{Cell, Paragraph, Row},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row};
 
-use super::{
-    chart,
-    lanes::{LaneRun, baseline, fastest, lane_runs},
-    race,
-};
-use crate::tui::{
-    model::{
-        Model,
-        compare::{Below, Comparison, first_difference, words},
-        run::{Activity, Run},
-    },
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, SPINNER, dialog, fitting, list, number, popup, rule, sign, widest, wrap},
-};
+use super::lanes::{LaneRun, baseline, fastest, lane_runs};
+use super::{chart, race};
+use crate::look::{Role, Theme};
+use crate::tui::model::compare::{Below, Comparison, first_difference, words};
+use crate::tui::model::{Activity, Model, Run};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, SPINNER, dialog, fitting, list, number, popup, rule, sign, widest, wrap};
 use specreel_client::present::statistics::{Column, DECODE, LOOSENED, Measures, OUTPUT, Output, SPEED, TAU};
 use specreel_record::{Change, StopReason};
 

@@ -1,14 +1,9 @@
 //! The runs of a comparison, and their speed relative to the baseline's.
 
-use crate::tui::model::{
-    Model,
-    compare::{Comparison, Lane},
-    run::Run,
-};
-use specreel_record::{
-    Interval,
-    speedup::{plain_speed, winner},
-};
+use crate::tui::model::compare::{Comparison, Lane};
+use crate::tui::model::{Model, Run};
+use specreel_record::Interval;
+use specreel_record::speedup::{plain_speed, winner};
 
 pub(super) struct LaneRun<'a> {
     pub lane: &'a Lane,

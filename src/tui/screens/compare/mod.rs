@@ -8,21 +8,11 @@ mod race;
 
 use std::collections::VecDeque;
 
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        compare::{Below, Comparison, Lane, sweep_values},
-        run::Run,
-        stack::{Screen, Turn},
-    },
-    picker::Move,
-    theme::Theme,
-    update::{batch, engine_problem, models, runs},
-    widgets::Frame,
-};
+use crate::look::{Action, KeyContext, Theme};
+use crate::tui::model::compare::{Below, Comparison, Lane, sweep_values};
+use crate::tui::model::{Keys, Model, Run, Screen, Tone, Turn};
+use crate::tui::update::{batch, engine_problem, models, runs};
+use crate::tui::{picker::Move, widgets::Frame};
 use specreel_client::present::player::{Player, Race};
 use specreel_record::{Pace, RunLog, speedup::plain_speed};
 use specreel_speculate::Method;
@@ -39,10 +29,9 @@ pub(crate) fn reopen(model: &mut Model) {
 }
 
 /// Run the selected method with its parameter at all values of its range.
-pub(crate) fn sweep(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn sweep(model: &mut Model) {
     let Some(knob) = model.methods.active_knob() else {
-        model.note(Tone::Info, "this method has no adjustable parameter");
-        return Vec::new();
+        return model.note(Tone::Info, "this method has no adjustable parameter");
     };
     let (span, counts) = model.methods.knob_range(&knob);
     let at = |value| Some((model.methods.with(&knob, value)?, Some(value)));
@@ -52,23 +41,17 @@ pub(crate) fn sweep(model: &mut Model) -> Vec<Effect> {
 }
 
 /// Run methods, each with the value of the parameter that is swept, if one is.
-pub(super) fn begin(
-    model: &mut Model,
-    mut methods: Vec<(Method, Option<f64>)>,
-    swept: Option<&'static str>,
-) -> Vec<Effect> {
+pub(super) fn begin(model: &mut Model, mut methods: Vec<(Method, Option<f64>)>, swept: Option<&'static str>) {
     if let Some(problem) = engine_problem(model) {
-        model.note(Tone::Bad, problem);
-        return Vec::new();
+        return model.note(Tone::Bad, problem);
     }
     if let Some(error) = methods.iter().find_map(|(method, _)| method.validate().err()) {
-        model.note(Tone::Bad, error.to_string());
-        return Vec::new();
+        return model.note(Tone::Bad, error.to_string());
     }
     if batch::is_in_the_way(model) || models::are_in_the_way(model) {
-        return Vec::new();
+        return;
     }
-    let Some(subject) = runs::subject(model) else { return Vec::new() };
+    let Some(subject) = runs::subject(model) else { return };
     // The baseline runs first, so that the others show their speedup at once.
     methods.sort_by_key(|(method, _)| !method.is_autoregressive());
     let mut lanes = Vec::new();
@@ -149,20 +132,13 @@ fn control(model: &mut Model, action: Action) {
 }
 
 impl Screen for CompareScreen {
-    fn context(&self) -> KeyContext {
-        KeyContext::Compare
-    }
-
-    fn hints(&self, model: &Model) -> &'static [Action] {
+    fn keys(&self, model: &Model) -> Keys {
         use Action::{Back, Choose, Down, Faster, NextPane, Pause, SeekForward};
-        match model.runs.comparison.as_ref().map(|comparison| comparison.below) {
+        let hints: &[_] = match model.runs.comparison.as_ref().map(|comparison| comparison.below) {
             Some(Below::Race) if !model.is_running() => &[NextPane, Pause, SeekForward, Faster, Choose, Back],
             _ => &[NextPane, Down, Choose, Back],
-        }
-    }
-
-    fn verb(&self) -> &'static str {
-        "show"
+        };
+        Keys::new(KeyContext::Compare, "show", hints)
     }
 
     fn word(&self, action: Action, model: &Model) -> Option<&'static str> {
@@ -180,28 +156,23 @@ impl Screen for CompareScreen {
         let lane =
             model.runs.comparison.as_ref().and_then(|comparison| comparison.lanes.get(comparison.cursor));
         let run = lane.map(|lane| lane.run);
-        match run.and_then(|run| model.runs.all.iter().position(|r| r.id() == run)) {
-            Some(at) => {
-                model.runs.shown = at;
-                model.caption.up = 0;
-                Turn::leave()
-            }
-            None => Turn::stay(),
-        }
+        let Some(at) = run.and_then(|run| model.runs.place(run)) else { return Turn::Stay };
+        model.runs.shown = at;
+        model.caption.up = 0;
+        Turn::Leave
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
-        use Action::{Back, Choose, Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
+        use Action::{Back, Faster, NextPane, Pause, PreviousPane, SeekBack, SeekForward, Slower};
         match action {
             NextPane => turn(model, 1),
             PreviousPane => turn(model, -1),
             Pause | SeekBack | SeekForward | Slower | Faster => control(model, action),
-            Choose => return self.choose(model),
             // The comparison stays open with the runs it has.
-            Back if model.is_running() => return Turn::Stay(runs::cancel_or_drop(model)),
+            Back if model.is_running() => runs::cancel_or_drop(model),
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {

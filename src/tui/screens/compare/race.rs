@@ -1,24 +1,16 @@
 //! The race: what every method had written at one time, all on one clock.
 
-use ratatui::{
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    text::{Line, Span},
-    widgets::Paragraph,
-};
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
 use super::lanes::{fastest, lane_runs};
-use crate::tui::{
-    model::{
-        Model,
-        compare::{Comparison, Lane},
-    },
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, clock_bar, sign, track, window_top, wrap},
-};
+use crate::look::{Role, Theme};
+use crate::tui::model::Model;
+use crate::tui::model::compare::{Comparison, Lane};
+use crate::tui::text;
+use crate::tui::widgets::{Frame, clock_bar, sign, track, window_top, wrap};
 use specreel_client::present::player::Race;
 
 pub(super) fn draw(model: &Model, comparison: &Comparison, theme: &Theme, frame: &mut Frame<'_>, area: Rect) {

@@ -1,35 +1,20 @@
 //! How the models screen is drawn.
 
-use ratatui::{
-    layout::{
-        Constraint::{Fill, Length, Min},
-        Layout,
-    },
-    style::Style,
-    text::{Line, Span},
-    widgets::{Cell, Paragraph, Row},
-};
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row};
 
 use super::{Confirm, ModelPicker};
-use crate::tui::{
-    action::Action,
-    keymap::KeyContext,
-    model::{
-        Model,
-        models::{Change, Pull, Row as ModelRow, Tab},
-    },
-    picker::Picker,
-    text,
-    theme::{Role, Theme},
-    widgets::{Frame, dialog, list, number, popup, rule, track, typed_after, wrap},
-};
-use specreel_client::{
-    catalog::StoredModel,
-    present::{
-        estimate,
-        formats::{bytes, parameters},
-    },
-};
+use crate::look::{Action, KeyContext, Role, Theme};
+use crate::tui::model::Model;
+use crate::tui::model::models::{Change, Pull, Row as ModelRow, Tab};
+use crate::tui::widgets::{Frame, dialog, list, number, popup, rule, track, typed_after, wrap, yes_or_no};
+use crate::tui::{picker::Picker, text};
+use specreel_client::catalog::{Pulling, StoredModel};
+use specreel_client::present::estimate;
+use specreel_client::present::formats::{bytes, parameters};
 
 /// Rows below the list: a rule, the details, and the work in progress.
 const BELOW: u16 = 6;
@@ -193,9 +178,7 @@ fn details(model: &Model, entry: Option<ModelRow<'_>>, columns: usize, theme: &T
 }
 
 fn question(model: &Model, confirm: &Confirm, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
-    let (dim, key) = (theme.style(Role::Dim), theme.style(Role::Key));
-    let named = |action| model.keymap.shown(KeyContext::Models, &[action]);
-    let (yes, no) = (named(Action::Choose), named(Action::Back));
+    let [yes, no] = [Action::Choose, Action::Back].map(|key| model.keymap.shown(KeyContext::Models, &[key]));
     let (words, role) = match confirm {
         Confirm::Pull { id, bytes: size, runs } => {
             let free = model.models.list.as_ref().and_then(|list| list.disk);
@@ -208,15 +191,7 @@ fn question(model: &Model, confirm: &Confirm, columns: usize, theme: &Theme) -> 
             (format!("Remove {name} from the disk ({})?  ", bytes(*size)), Role::Bad)
         }
     };
-    let words = text::clean_line(&words);
-    let asked = [
-        (words.as_str(), theme.style(role)),
-        (yes.as_str(), key),
-        (" yes   ", dim),
-        (no.as_str(), key),
-        (" no", dim),
-    ];
-    wrap(asked, columns)
+    wrap(yes_or_no((&text::clean_line(&words), role), [&yes, &no], theme), columns)
 }
 
 /// One line about the pair that is loaded.
@@ -227,11 +202,18 @@ fn loading(change: &Change, columns: u16, theme: &Theme) -> Line<'static> {
         .as_ref()
         .map_or_else(|| "the embedded models".into(), |path| specreel_checkpoint::hub::name_of(path));
     let words = if change.cancelling { "cancelling" } else { "loading" };
-    let mut line = Line::from(vec![Span::raw(format!("{words} {} ", text::clean_line(&name)))]);
-    if let Some((done, total, left_ms)) = change.progress.filter(|(_, total, _)| *total > 0) {
+    let progress = change.progress.map(|(done, total, left_ms)| {
+        (done, total, left_ms.map_or_else(String::new, |ms| format!(", {} left", estimate::left(ms))))
+    });
+    going(&format!("{words} {name}"), progress, columns, theme)
+}
+
+/// A line about work in progress: bytes done and in total, and how fast it is.
+fn going(words: &str, progress: Option<(u64, u64, String)>, columns: u16, theme: &Theme) -> Line<'static> {
+    let mut line = Line::from(format!("{} ", text::clean_line(words)));
+    if let Some((done, total, rate)) = progress.filter(|(_, total, _)| *total > 0) {
         line.extend(track(done as f64 / total as f64, usize::from(columns / 5), theme));
-        let left = left_ms.map_or_else(String::new, |ms| format!(", {} left", estimate::left(ms)));
-        line.push_span(theme.span(Role::Dim, format!(" {} of {}{left}", bytes(done), bytes(total))));
+        line.push_span(theme.span(Role::Dim, format!(" {} of {}{rate}", bytes(done), bytes(total))));
     }
     line
 }
@@ -239,15 +221,12 @@ fn loading(change: &Change, columns: u16, theme: &Theme) -> Line<'static> {
 /// One line about the download.
 fn pulling(pull: &Pull, columns: u16, theme: &Theme) -> Line<'static> {
     let words = if pull.cancelling { "cancelling" } else { "downloading" };
-    let mut line = Line::from(vec![Span::raw(format!("{words} {} ", text::clean_line(&pull.id)))]);
-    if let Some(progress) = pull.progress.filter(|progress| progress.total > 0) {
-        line.extend(track(progress.done as f64 / progress.total as f64, usize::from(columns / 5), theme));
-        let rate = progress.rate.filter(|rate| *rate > 0.0).map_or_else(String::new, |rate| {
-            let left = progress.total.saturating_sub(progress.done) as f64 / rate;
+    let progress = pull.progress.map(|Pulling { done, total, rate }| {
+        let rate = rate.filter(|rate| *rate > 0.0).map_or_else(String::new, |rate| {
+            let left = total.saturating_sub(done) as f64 / rate;
             format!(", {}/s, {} left", bytes(rate as u64), estimate::left(left * 1e3))
         });
-        let words = format!(" {} of {}{rate}", bytes(progress.done), bytes(progress.total));
-        line.push_span(theme.span(Role::Dim, words));
-    }
-    line
+        (done, total, rate)
+    });
+    going(&format!("{words} {}", pull.id), progress, columns, theme)
 }

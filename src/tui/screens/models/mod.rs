@@ -5,20 +5,10 @@ mod draw;
 use std::path::PathBuf;
 
 use super::tower::TowerLine;
-use crate::tui::{
-    action::Action,
-    effect::Effect,
-    keymap::KeyContext,
-    model::{
-        Model, Tone,
-        models::{Pull, Row, Tab},
-        stack::{Screen, Turn},
-    },
-    picker::Picker,
-    theme::Theme,
-    update::models,
-    widgets::Frame,
-};
+use crate::look::{Action, KeyContext, Theme};
+use crate::tui::model::models::{Pull, Row, Tab};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::{effect::Effect, picker::Picker, update::models, widgets::Frame};
 use specreel_client::catalog::{DrafterChoice, ModelList, ModelPair};
 
 /// What is asked before it is done.
@@ -44,31 +34,28 @@ pub(crate) struct ModelPicker {
 }
 
 /// Open the screen.
-pub(crate) fn open(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn open(model: &mut Model) {
     if model.config.models.is_none() {
-        model.note(Tone::Info, "models cannot be changed here");
-        return Vec::new();
+        return model.note(Tone::Info, "models cannot be changed here");
     }
     model.screens.open(ModelPicker { picker: Picker::at(loaded_row(model)), confirm: None });
     models::list(model)
 }
 
 /// Offer the model for people who have none, then use it and caption the selected clip.
-pub(crate) fn offer_first(model: &mut Model) -> Vec<Effect> {
+pub(crate) fn offer_first(model: &mut Model) {
     if model.library.selected().is_none() {
-        model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
-        return Vec::new();
+        return model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
     }
     if model.models.pull.is_some() || model.models.is_changing() {
         model.screens.open(ModelPicker::default());
-        return Vec::new();
+        return;
     }
-    let effects = open(model);
+    open(model);
     model.models.offers_first = model.screens.shown::<ModelPicker>().is_some();
-    effects
 }
 
-pub(crate) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec<Effect> {
+pub(crate) fn listed(model: &mut Model, found: Result<ModelList, String>) {
     let is_first = model.models.list.is_none();
     match found {
         Ok(list) => model.models.list = Some(list),
@@ -82,19 +69,20 @@ pub(crate) fn listed(model: &mut Model, found: Result<ModelList, String>) -> Vec
         if let Some(screen) = model.screens.shown_mut::<ModelPicker>().filter(|_| is_first) {
             screen.go_to(loaded);
         }
-        return Vec::new();
+        return;
     }
     model.models.tab = Tab::Published;
     let Some(first) = model.models.list.as_ref().and_then(ModelList::first).cloned() else {
-        model.note(Tone::Bad, "no published model fits the memory and the disk of this machine");
-        return Vec::new();
+        return model.note(Tone::Bad, "no published model fits the memory and the disk of this machine");
     };
     let at = model.models.rows("").iter().position(|row| row.name() == first.id);
     let bytes = Some(first.bytes);
     let pull = Confirm::Pull { id: first.id.clone(), bytes, runs: true };
     let confirm = (!first.stored).then_some(pull);
     model.screens.open(ModelPicker { picker: Picker::at(at.unwrap_or(0)), confirm });
-    if first.stored { models::use_published(model, &first.id, true) } else { Vec::new() }
+    if first.stored {
+        models::use_published(model, &first.id, true);
+    }
 }
 
 /// The row of the loaded model, or the first one.
@@ -164,49 +152,40 @@ impl ModelPicker {
     /// Go back one level: withdraw a question, cancel a loading or a download, clear the filter, leave.
     fn back(&mut self, model: &mut Model) -> Turn {
         if self.confirm.take().is_some() {
-            return Turn::stay();
+            return Turn::Stay;
         }
-        if let Some(effects) = models::cancel(model) {
-            return Turn::Stay(effects);
+        if models::cancel(model) {
+            return Turn::Stay;
         }
         if self.picker.query().is_empty() {
-            return Turn::leave();
+            return Turn::Leave;
         }
         self.picker = Picker::default();
-        Turn::stay()
+        Turn::Stay
     }
 }
 
 /// Do the work that was confirmed.
-fn confirmed(model: &mut Model, confirm: Confirm) -> Vec<Effect> {
+fn confirmed(model: &mut Model, confirm: Confirm) {
     match confirm {
-        Confirm::Remove { name, path, .. } => vec![Effect::RemoveModel(name, path)],
+        Confirm::Remove { name, path, .. } => model.emit(Effect::RemoveModel(name, path)),
         Confirm::Pull { .. } if model.models.pull.is_some() => {
             model.note(Tone::Info, "another model is being downloaded: wait for it, or cancel it with Esc");
-            Vec::new()
         }
         Confirm::Pull { id, runs, .. } => {
             model.models.pull = Some(Pull { id: id.clone(), progress: None, cancelling: false, runs });
-            vec![Effect::Pull(id)]
+            model.emit(Effect::Pull(id));
         }
     }
 }
 
 impl Screen for ModelPicker {
-    fn context(&self) -> KeyContext {
-        KeyContext::Models
-    }
-
-    fn hints(&self, _model: &Model) -> &'static [Action] {
+    fn keys(&self, _model: &Model) -> Keys {
         use Action::{Back, Choose, ClearLine, Delete, NextPane};
         match self.confirm {
-            Some(_) => &[Choose, Back],
-            None => &[Choose, NextPane, Delete, Back, ClearLine],
+            Some(_) => Keys::new(KeyContext::Models, "yes", &[Choose, Back]),
+            None => Keys::new(KeyContext::Models, "use", &[Choose, NextPane, Delete, Back, ClearLine]),
         }
-    }
-
-    fn verb(&self) -> &'static str {
-        if self.confirm.is_some() { "yes" } else { "use" }
     }
 
     fn word(&self, action: Action, model: &Model) -> Option<&'static str> {
@@ -225,33 +204,34 @@ impl Screen for ModelPicker {
     fn choose(&mut self, model: &mut Model) -> Turn {
         let row = model.models.rows(self.picker.query()).get(self.picker.cursor).copied();
         let chosen = row.map(|row| (model.models.obstacle(row), Chosen::of(row)));
-        let Some((obstacle, chosen)) = chosen else { return Turn::stay() };
+        let Some((obstacle, chosen)) = chosen else { return Turn::Stay };
         if let Some(obstacle) = obstacle {
             model.note(Tone::Bad, obstacle);
-            return Turn::stay();
+            return Turn::Stay;
         }
         let loaded = model.models.loaded.clone();
-        Turn::Stay(match (model.models.tab, chosen) {
-            (_, Chosen::Published { id, stored: true, .. }) => models::use_published(model, &id, false),
+        let pair = match (model.models.tab, chosen) {
+            (_, Chosen::Published { id, stored: true, .. }) => {
+                models::use_published(model, &id, false);
+                return Turn::Stay;
+            }
             (_, Chosen::Published { id, bytes, stored: false }) => {
                 self.confirm = Some(Confirm::Pull { id, bytes, runs: false });
-                Vec::new()
+                return Turn::Stay;
             }
-            (Tab::Drafter, Chosen::NoDrafter) => {
-                models::change(model, ModelPair { drafter: DrafterChoice::None, ..loaded }, false)
-            }
+            (Tab::Drafter, Chosen::NoDrafter) => ModelPair { drafter: DrafterChoice::None, ..loaded },
             (Tab::Drafter, Chosen::Stored { path, .. }) => {
-                models::change(model, ModelPair { drafter: DrafterChoice::Of(path), ..loaded }, false)
+                ModelPair { drafter: DrafterChoice::Of(path), ..loaded }
             }
             (_, Chosen::Stored { path, lacks_tower: true }) => {
                 self.picker = Picker::default();
                 return Turn::over(TowerLine::new(path));
             }
-            (_, Chosen::Stored { path, .. }) => {
-                models::change(model, ModelPair { target: Some(path), ..ModelPair::default() }, false)
-            }
-            (_, Chosen::NoDrafter) => Vec::new(),
-        })
+            (_, Chosen::Stored { path, .. }) => ModelPair { target: Some(path), ..ModelPair::default() },
+            (_, Chosen::NoDrafter) => return Turn::Stay,
+        };
+        models::change(model, pair, false);
+        Turn::Stay
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
@@ -263,10 +243,9 @@ impl Screen for ModelPicker {
         match (action, confirm) {
             (Action::NextPane, _) => self.turn(model, 1),
             (Action::PreviousPane, _) => self.turn(model, -1),
-            (Action::Choose, Some(confirm)) => return Turn::Stay(confirmed(model, confirm)),
-            (Action::Choose, None) => return self.choose(model),
+            (Action::Choose, Some(confirm)) => confirmed(model, confirm),
             (Action::Delete, _) => self.ask_remove(model),
-            (Action::Models, _) => return Turn::leave(),
+            (Action::Models, _) => return Turn::Leave,
             (Action::FirstModel, _) if model.library.selected().is_some() => {
                 if model.models.pull.is_some() || model.models.is_changing() {
                     self.picker = Picker::default();
@@ -274,7 +253,7 @@ impl Screen for ModelPicker {
             }
             _ => return Turn::Pass,
         }
-        Turn::stay()
+        Turn::Stay
     }
 
     fn picker(&mut self) -> Option<&mut Picker> {

@@ -4,15 +4,13 @@ mod animation;
 
 use std::fmt::Write;
 
-use ratatui::{
-    buffer::{Buffer, Cell},
-    layout::Rect,
-    style::{Color, Modifier},
-};
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
 
-use crate::tui::text::width;
+use specreel_client::present::text::width;
 
-pub use animation::animated;
+pub(crate) use animation::animated;
 
 /// One cell in SVG units.
 const CELL: (f64, f64) = (8.0, 17.0);
@@ -21,7 +19,7 @@ const BACKGROUND: &str = "#14171c";
 const FOREGROUND: &str = "#d6dae2";
 
 /// The screen as an SVG document. Lines and blocks are drawn as shapes, so that they join in every font.
-pub fn svg(buffer: &Buffer) -> String {
+pub(crate) fn svg(buffer: &Buffer) -> String {
     let area = buffer.area;
     let mut out = String::new();
     let mut put = |line: String| {
@@ -246,7 +244,7 @@ fn hex(color: Color) -> Option<String> {
 }
 
 /// The screen as text with its styles: the characters, a map with one letter per style, and the meaning of the letters.
-pub fn describe(buffer: &Buffer) -> String {
+pub(crate) fn describe(buffer: &Buffer) -> String {
     let mut styles: Vec<String> = Vec::new();
     let (mut text, mut map) = (String::new(), String::new());
     for y in buffer.area.top()..buffer.area.bottom() {

@@ -16,7 +16,7 @@ struct Group {
 
 /// Screens of the same size, each with the time for which it is shown in milliseconds, as an SVG document. It plays in a loop;
 /// viewers that play nothing, and people who prefer no motion, see the last screen.
-pub fn animated(frames: &[(Buffer, u32)]) -> String {
+pub(crate) fn animated(frames: &[(Buffer, u32)]) -> String {
     let Some((first, _)) = frames.first() else { return String::new() };
     let total: u32 = frames.iter().map(|(_, ms)| ms).sum::<u32>().max(1);
     // Backgrounds are below all words, however they are grouped.

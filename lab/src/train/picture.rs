@@ -1,26 +1,22 @@
 //! The progress of a training run as a picture in the studio's look, for a terminal without the studio.
 
-use ratatui::{
-    buffer::Buffer,
-    layout::{
-        Constraint::{Length, Min},
-        Layout, Rect,
-    },
-    text::{Line, Span},
-    widgets::{Dataset, GraphType, LegendPosition, Padding},
-};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Constraint::{Length, Min};
+use ratatui::layout::{Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Dataset, GraphType, LegendPosition, Padding};
 
-use crate::{
-    look::ColorDepth,
+use specreel::{
+    look::{ColorDepth, Role, StudioError, Theme},
     tui::{
-        ascii,
-        error::StudioError,
-        model, text,
-        theme::{Role, Theme},
+        to_ascii,
         widgets::{Frame, chart, line_marker, panel, title, track},
     },
 };
-use specreel_client::chart::{Curve, Scale};
+use specreel_client::{
+    chart::{Curve, Scale},
+    present::text,
+};
 
 /// Minimum columns and rows of the terminal.
 pub const TRAINING_SIZE: (u16, u16) = (56, 20);
@@ -54,7 +50,7 @@ impl Look {
         ascii: bool,
     ) -> Result<Self, StudioError> {
         let mut themes = Theme::all(folder, depth)?;
-        let at = model::theme_at(&themes, theme)?;
+        let at = Theme::position(&themes, theme)?;
         Ok(Self { theme: themes.swap_remove(at), ascii })
     }
 }
@@ -65,7 +61,7 @@ impl TrainingPicture {
         let mut picture = Buffer::empty(Rect::new(0, 0, columns, TRAINING_SIZE.1 - 1));
         draw(self, look.ascii, &look.theme, &mut Frame::new(&mut picture));
         if look.ascii {
-            ascii::reduce(&mut picture);
+            to_ascii(&mut picture);
         }
         picture
     }
@@ -86,8 +82,7 @@ fn draw(picture: &TrainingPicture, is_ascii: bool, theme: &Theme, frame: &mut Fr
         .title_top(on_border(&picture.title, 16).right_aligned())
         .title_bottom(on_border(&picture.foot, 6))
         .padding(Padding::horizontal(1));
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
+    let inner = frame.border(block, area);
     let [progress_area, facts_area, _, chart_area] =
         inner.layout(&Layout::vertical([Length(1), Length(1), Length(1), Min(0)]));
     frame.render_widget(progress(picture, theme, inner.width.into()), progress_area);

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use crossterm::{
-    cursor::{MoveToColumn, MoveUp},
-    queue,
-    style::{Attribute, PrintStyledContent, SetAttribute, StyledContent},
-    terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
-};
+use crossterm::cursor::{MoveToColumn, MoveUp};
+use crossterm::queue;
+use crossterm::style::{Attribute, PrintStyledContent, SetAttribute, StyledContent};
+use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use ratatui::{backend::IntoCrossterm, buffer::Buffer};
+
+use specreel_client::present::text::width;
 
 #[derive(Debug)]
 pub struct Inline<W: Write> {
@@ -33,8 +33,7 @@ impl<W: Write> Inline<W> {
             for x in area.left()..area.right() {
                 let Some(cell) = picture.cell((x, y)) else { continue };
                 // The cell after a wide character belongs to it.
-                let wide = x > area.left()
-                    && picture.cell((x - 1, y)).is_some_and(|c| super::text::width(c.symbol()) > 1);
+                let wide = x > area.left() && picture.cell((x - 1, y)).is_some_and(|c| width(c.symbol()) > 1);
                 if !wide {
                     let style = cell.style().into_crossterm();
                     queue!(self.out, PrintStyledContent(StyledContent::new(style, cell.symbol())))?;
