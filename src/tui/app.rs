@@ -290,13 +290,8 @@ impl Driver {
             }
             self.take_in(Msg::EngineGone)?;
         }
-        let mut next = first;
-        for _ in 0..BATCH {
-            let Some(event) = next else { break };
-            self.on_engine(event)?;
-            next = channels.events.try_recv().ok();
-        }
-        if let Some(event) = next {
+        let waiting = std::iter::from_fn(|| channels.events.try_recv().ok());
+        for event in first.into_iter().chain(waiting).take(BATCH) {
             self.on_engine(event)?;
         }
         self.frames.want();

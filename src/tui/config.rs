@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 use crate::look::ColorDepth;
 use crate::tui::images::{self, ImageProtocol};
-use crate::tui::{effect::FrameRequest, question::Answers, window::Notify};
+use crate::tui::{question::Answers, window::Notify};
 use specreel_batch::{Existing, Sidecar};
 use specreel_client::catalog::{ModelPair, ModelStore};
 use specreel_client::{Transcript, dirs::Dirs, user_methods};
@@ -50,6 +50,15 @@ pub type Cut = Arc<dyn Fn(&Path, Division) -> Result<Vec<Span>, String> + Send +
 /// Reads what is said in a clip from a transcript, or has a speech model of this directory or id listen to it, with progress; may
 /// block. Returns why it cannot.
 pub type Listen = Arc<dyn Fn(&Path, &Path, cuts::Progress<'_>) -> Result<Transcript, String> + Send + Sync>;
+
+/// Which frames of a clip are read to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameRequest {
+    pub path: PathBuf,
+    /// How many frames; a single one is from shortly after the beginning.
+    pub count: usize,
+    pub max: (u32, u32),
+}
 
 /// Reads frames and passes each on until asked to stop; may block. Returns why the clip cannot be read.
 pub type FrameReader =

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::SystemTime};
 
 use crate::look::Key;
-use crate::tui::{archive::SessionEntry, config::ClipFacts, mouse::Mouse};
+use crate::tui::config::{ClipFacts, FrameRequest};
+use crate::tui::{archive::SessionEntry, mouse::Mouse};
 use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_client::Transcript;
 use specreel_client::catalog::{ModelList, ModelPair, OpenedPair, Pulling};
@@ -77,15 +78,6 @@ pub struct VideoFile {
     pub path: PathBuf,
     pub bytes: Option<u64>,
     pub modified: Option<SystemTime>,
-}
-
-/// Which frames of a clip are read to be shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameRequest {
-    pub path: PathBuf,
-    /// How many frames; a single one is from shortly after the beginning.
-    pub count: usize,
-    pub max: (u32, u32),
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
-use crate::tui::config::FrameReader;
-use crate::tui::effect::{FrameRequest, Msg};
+use crate::tui::config::{FrameReader, FrameRequest};
+use crate::tui::effect::Msg;
 
 pub(crate) struct FrameLoader {
     reader: Option<FrameReader>,

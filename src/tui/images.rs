@@ -37,13 +37,17 @@ pub(crate) fn resolve(
 }
 
 pub(crate) fn is_inside() -> bool {
-    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     let term = std::env::var("TERM").unwrap_or_default();
-    set("TMUX") || set("STY") || set("ZELLIJ") || term.starts_with("tmux") || term.starts_with("screen")
+    let is_named = ["tmux", "screen"].into_iter().any(|name| term.starts_with(name));
+    is_named || ["TMUX", "STY", "ZELLIJ"].into_iter().any(is_set)
 }
 
 pub(crate) fn is_in_tmux() -> bool {
-    std::env::var_os("TMUX").is_some_and(|v| !v.is_empty())
+    is_set("TMUX")
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 /// True if tmux leaves colors to the terminal around it as they are: a picture's placeholders name it by their color.

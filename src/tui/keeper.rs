@@ -1,6 +1,6 @@
 //! Reads and saves prompts, and deletes the oldest saved runs, off the interface's thread.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -36,14 +36,19 @@ impl Keeper {
     ) -> Self {
         let answer = messages.try_reserve_owned().ok();
         let prompts = prompts.and_then(|file| {
-            let (added, inbox) = sync_channel(WAITING);
+            let (added, inbox) = sync_channel::<String>(WAITING);
             let (lives, ended) = sync_channel(1);
             let work = move || {
                 let _lives = lives;
                 if let Some(answer) = answer {
                     answer.send(Msg::EarlierPrompts(past::read(&file)));
                 }
-                save(&file, &inbox);
+                for prompt in inbox {
+                    if let Err(error) = past::add(&file, &prompt) {
+                        tracing::warn!(%error, file = %file.display(), "prompts are not saved");
+                        return;
+                    }
+                }
             };
             std::thread::Builder::new().name("prompts".into()).spawn(work).ok()?;
             Some(Prompts { added, ended })
@@ -75,15 +80,6 @@ impl Keeper {
         let Some(Prompts { added, ended }) = self.prompts.take() else { return true };
         drop(added);
         ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
-    }
-}
-
-fn save(file: &Path, inbox: &Receiver<String>) {
-    for prompt in inbox {
-        if let Err(error) = past::add(file, &prompt) {
-            tracing::warn!(%error, file = %file.display(), "prompts are not saved");
-            return;
-        }
     }
 }
 

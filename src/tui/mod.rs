@@ -55,10 +55,12 @@ pub use crate::look::{
 pub use app::run;
 pub use archive::SessionEntry;
 pub use ascii::reduce as to_ascii;
-pub use config::{Clip, ClipFacts, Cut, FrameReader, Listen, Probe, PromptPreset, StudioConfig};
+pub use config::{
+    Clip, ClipFacts, Cut, FrameReader, FrameRequest, Listen, Probe, PromptPreset, StudioConfig,
+};
 pub use effect::{
-    BatchJob, BatchNews, CaptionEdit, Completion, Effect, FrameRequest, Msg, PullNews, SidecarsWritten,
-    SpeechNews, VideoFile, Wanted,
+    BatchJob, BatchNews, CaptionEdit, Completion, Effect, Msg, PullNews, SidecarsWritten, SpeechNews,
+    VideoFile, Wanted,
 };
 pub use images::ImageProtocol;
 pub use mouse::{Mouse, MouseKind};

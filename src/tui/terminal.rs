@@ -24,9 +24,7 @@ use crate::look::StudioError;
 use crate::tui::{painter::Painter, studio::Studio, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
-static MOUSE: AtomicBool = AtomicBool::new(false);
-static TITLE: AtomicBool = AtomicBool::new(false);
-static PROGRESS: AtomicBool = AtomicBool::new(false);
+static FEATURES: Mutex<Features> = Mutex::new(Features { mouse: false, title: false, progress: false });
 /// The real standard error while fd 2 is redirected to the log.
 static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
 
@@ -58,6 +56,7 @@ impl Write for Page {
 }
 
 /// What else is used of the terminal, and restored at the end.
+#[derive(Clone, Copy)]
 pub(crate) struct Features {
     pub mouse: bool,
     pub title: bool,
@@ -83,9 +82,7 @@ impl Screen {
         through: impl Fn() + Send + 'static,
     ) -> Result<Self, StudioError> {
         hook_panics();
-        MOUSE.store(features.mouse, Ordering::SeqCst);
-        TITLE.store(features.title, Ordering::SeqCst);
-        PROGRESS.store(features.progress, Ordering::SeqCst);
+        *lock(&FEATURES) = features;
         if let Some(log) = log {
             // Without a log the studio still runs; a library's output may then garble the screen until it is redrawn.
             redirect_stderr(log).ok();
@@ -155,7 +152,8 @@ impl Screen {
     /// Restore the terminal and stop the process until the shell continues it.
     pub fn suspend(&mut self) -> Result<(), StudioError> {
         self.release();
-        stop_process();
+        // The whole process group, as the terminal itself would: a wrapper that started the studio must also stop.
+        rustix::process::kill_current_process_group(Signal::TSTP).ok();
         self.resume()
     }
 
@@ -189,27 +187,20 @@ fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     UP.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange, cursor::Hide)?;
-    if TITLE.load(Ordering::SeqCst) {
-        execute!(io::stdout(), Print(KEEP_TITLE))?;
-    }
-    if MOUSE.load(Ordering::SeqCst) {
-        execute!(io::stdout(), Print(TAKE_MOUSE))?;
-    }
-    Ok(())
+    let Features { mouse, title, .. } = *lock(&FEATURES);
+    let begin = [(title, KEEP_TITLE), (mouse, TAKE_MOUSE)];
+    let mut used = begin.into_iter().filter(|(is_used, _)| *is_used);
+    used.try_for_each(|(_, sequence)| execute!(io::stdout(), Print(sequence)))
 }
 
 /// Undo [`enter`], if the studio has the screen.
 fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
         // The terminal may be gone.
-        if MOUSE.load(Ordering::SeqCst) {
-            execute!(io::stdout(), Print(LEAVE_MOUSE)).ok();
-        }
-        if TITLE.load(Ordering::SeqCst) {
-            execute!(io::stdout(), Print(GIVE_TITLE_BACK)).ok();
-        }
-        if PROGRESS.load(Ordering::SeqCst) {
-            execute!(io::stdout(), Print(END_PROGRESS)).ok();
+        let Features { mouse, title, progress } = *lock(&FEATURES);
+        let end = [(mouse, LEAVE_MOUSE), (title, GIVE_TITLE_BACK), (progress, END_PROGRESS)];
+        for (_, sequence) in end.into_iter().filter(|(is_used, _)| *is_used) {
+            execute!(io::stdout(), Print(sequence)).ok();
         }
         execute!(
             io::stdout(),
@@ -245,11 +236,6 @@ fn hook_panics() {
     });
 }
 
-/// Stop the whole process group, as the terminal itself would: a wrapper that started the studio must also stop.
-fn stop_process() {
-    rustix::process::kill_current_process_group(Signal::TSTP).ok();
-}
-
 fn redirect_stderr(log: &Path) -> io::Result<()> {
     if let Some(folder) = log.parent() {
         specreel_client::private::create_dir_all(folder)?;
@@ -257,16 +243,16 @@ fn redirect_stderr(log: &Path) -> io::Result<()> {
     let file = specreel_client::private::options().create(true).append(true).open(log)?;
     let real = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
     rustix::stdio::dup2_stderr(file)?;
-    *real_stderr() = Some(real);
+    *lock(&REAL_STDERR) = Some(real);
     Ok(())
 }
 
 fn restore_stderr() {
-    if let Some(real) = real_stderr().take() {
+    if let Some(real) = lock(&REAL_STDERR).take() {
         rustix::stdio::dup2_stderr(real).ok();
     }
 }
 
-fn real_stderr() -> MutexGuard<'static, Option<OwnedFd>> {
-    REAL_STDERR.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

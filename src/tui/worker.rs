@@ -34,22 +34,25 @@ impl Workers {
         work: impl FnOnce() -> Msg + Send + 'static,
         lost: impl FnOnce(String) -> Msg + Send + 'static,
     ) {
-        let messages = self.messages.clone();
-        // The studio may have exited meanwhile.
-        drop(tokio::task::spawn_blocking(move || {
-            let done = catch_unwind(AssertUnwindSafe(work));
-            messages.blocking_send(done.unwrap_or_else(|_| lost(LOST.into()))).ok();
-        }));
+        self.spawn(move || Some(work()), lost);
     }
 
     /// Run work of which only a failure is reported.
     pub fn quietly(&self, work: impl FnOnce() -> Result<(), String> + Send + 'static) {
+        self.spawn(move || work().err().map(Msg::Trouble), Msg::Trouble);
+    }
+
+    fn spawn(
+        &self,
+        work: impl FnOnce() -> Option<Msg> + Send + 'static,
+        lost: impl FnOnce(String) -> Msg + Send + 'static,
+    ) {
         let messages = self.messages.clone();
         drop(tokio::task::spawn_blocking(move || {
             let done = catch_unwind(AssertUnwindSafe(work));
-            if let Err(problem) = done.unwrap_or_else(|_| Err(LOST.into())) {
-                messages.blocking_send(Msg::Trouble(problem)).ok();
-            }
+            let message = done.unwrap_or_else(|_| Some(lost(LOST.into())));
+            // The studio may have exited meanwhile.
+            message.and_then(|message| messages.blocking_send(message).ok())
         }));
     }
 }

@@ -1,7 +1,6 @@
 //! A comparison: several methods on one clip and prompt.
 
 use super::run::Run;
-use crate::tui::picker::cycle;
 use specreel_client::present::player::Race;
 use specreel_record::difference;
 
@@ -17,10 +16,6 @@ pub(crate) enum Below {
 impl Below {
     pub const ALL: [(Below, &'static str); 3] =
         [(Below::Words, "words"), (Below::Race, "race"), (Below::Chart, "chart")];
-
-    pub fn next(self, by: isize) -> Self {
-        cycle(&Self::ALL.map(|(below, _)| below), self, by)
-    }
 }
 
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::tui::effect::FrameRequest;
+use crate::tui::config::FrameRequest;
 use specreel_video::Frame;
 
 const MAX_BYTES: usize = 64 << 20;

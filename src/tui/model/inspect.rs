@@ -1,7 +1,5 @@
 //! The inspector's token cursor.
 
-use crate::tui::picker::cycle;
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Heat {
     /// The visual tokens that resemble this token most.
@@ -13,9 +11,7 @@ pub(crate) enum Heat {
 }
 
 impl Heat {
-    pub fn next(self) -> Self {
-        cycle(&[Heat::NearestVisual, Heat::Kept, Heat::Scores], self, 1)
-    }
+    pub const ALL: [Heat; 3] = [Heat::NearestVisual, Heat::Kept, Heat::Scores];
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -156,16 +156,13 @@ impl Library {
 
     /// Mark all clips that are shown, in their order; if they are marked already, none.
     pub fn toggle_all(&mut self) {
-        let shown: Vec<&PathBuf> = self.shown.iter().map(|i| &self.entries[*i].path).collect();
-        let marked: HashSet<&PathBuf> = self.marked.iter().collect();
-        let new: Vec<PathBuf> =
-            shown.iter().filter(|path| !marked.contains(**path)).map(|path| (*path).clone()).collect();
-        match new.is_empty() {
-            true => {
-                let shown: HashSet<PathBuf> = shown.into_iter().cloned().collect();
-                self.marked.retain(|path| !shown.contains(path));
-            }
-            false => self.marked.extend(new),
+        let shown: Vec<PathBuf> = self.shown.iter().map(|i| self.entries[*i].path.clone()).collect();
+        let marked: HashSet<PathBuf> = self.marked.iter().cloned().collect();
+        if shown.iter().all(|path| marked.contains(path)) {
+            let shown: HashSet<&PathBuf> = shown.iter().collect();
+            self.marked.retain(|path| !shown.contains(path));
+        } else {
+            self.marked.extend(shown.into_iter().filter(|path| !marked.contains(path)));
         }
     }
 

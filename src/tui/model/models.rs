@@ -3,7 +3,6 @@
 use nucleo_matcher::Config;
 
 use super::search::fuzzy;
-use crate::tui::picker::cycle;
 use specreel_checkpoint::hub::ModelId;
 use specreel_client::catalog::{
     DrafterChoice, ModelList, ModelPair, OpenedPair, PublishedModel, Pulling, StoredModel,
@@ -27,10 +26,6 @@ impl Tab {
             Tab::Drafter => "drafter",
             Tab::Published => "download",
         }
-    }
-
-    pub fn next(self, by: isize) -> Self {
-        cycle(&Self::ALL, self, by)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Model, library::Entry, run::Run};
-use crate::tui::{clock::Clock, effect::FrameRequest};
+use crate::tui::{clock::Clock, config::FrameRequest};
 use specreel_video::sampling;
 
 const FRAMES: usize = 40;

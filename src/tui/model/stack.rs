@@ -9,7 +9,7 @@ use super::Model;
 use crate::look::{Action, Key, KeyContext, Theme};
 use crate::tui::line::{InputLine, PathLine};
 use crate::tui::picker::{Move, Picker};
-use crate::tui::{effect::FrameRequest, pane::Pane, text, widgets::Frame};
+use crate::tui::{config::FrameRequest, pane::Pane, text, widgets::Frame};
 
 /// A longer pasted text is no path.
 pub(crate) const MAX_PATH_BYTES: usize = 4096;

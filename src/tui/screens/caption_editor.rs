@@ -93,7 +93,7 @@ impl CaptionEditor {
 
     /// Leave the editor; if the caption was changed, if it is asked for twice.
     fn leave(&self, model: &mut Model) -> Turn {
-        if self.is_changed(model) && !panes::is_sure(model, Action::Back) {
+        if self.is_changed(model) && model.input.asked != Some(Action::Back) {
             panes::ask(model, KeyContext::CaptionEdit, Action::Back, "to discard your changes");
             return Turn::Stay;
         }

@@ -11,7 +11,7 @@ use crate::tui::model::preview::{self, Preview, sampled};
 use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
 use crate::tui::update::{panes, runs};
 use crate::tui::widgets::{Frame, clock_words, cut, dialog, picture, popup, wrap};
-use crate::tui::{effect::FrameRequest, picker::Move, text};
+use crate::tui::{config::FrameRequest, picker::Move, text};
 use specreel_record::units;
 
 /// Previews the selected clip; the model keeps where the preview of a clip was left.

@@ -44,7 +44,7 @@ pub(super) fn quit(model: &mut Model) {
 
 /// Leave if the key was pressed twice.
 fn sure_or_ask(model: &mut Model, action: Action, what: &str) {
-    if panes::is_sure(model, action) {
+    if model.input.asked == Some(action) {
         return leave(model);
     }
     panes::ask(model, model.key_context(), action, what);

@@ -11,9 +11,7 @@ use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES};
 use crate::tui::screens::{
     caption_editor, filter, models as model_screen, open, preview, save_method, sessions, speech,
 };
-use crate::tui::update::{
-    batch, clip_frames, events, export, models, notify, panes, remember, segments, watch,
-};
+use crate::tui::update::{batch, clip_frames, events, export, models, notify, remember, segments, watch};
 use crate::tui::{config::ClipFacts, pane::Pane, view};
 use percent_encoding::percent_decode_str;
 use specreel_client::present::formats::plural;
@@ -22,12 +20,9 @@ use specreel_record::Failure;
 pub(super) fn update(model: &mut Model, msg: Msg) {
     let before = model.library.selected().map(|e| e.path.clone());
     handle(model, msg);
-    if model.config.probe.is_some()
-        && let Some(entry) = model.library.selected()
-        && entry.facts.is_none()
-        && before.as_deref() != Some(&entry.path)
-    {
-        model.effects.push(Effect::Probe(entry.path.clone()));
+    let is_new = |entry: &library::Entry| entry.facts.is_none() && before.as_deref() != Some(&entry.path);
+    if model.library.selected().is_some_and(is_new) {
+        next_probe(model);
     }
     preview::follow(model);
     clip_frames::ask(model);
@@ -52,7 +47,8 @@ fn handle(model: &mut Model, msg: Msg) {
             if is_hidden && fits && model.screens.typed_on(Pane::Library).is_none() {
                 model.focus = Pane::Caption;
             }
-            panes::keep_caption_in_view(model);
+            // The caption may have fewer lines now.
+            model.caption.up = model.caption.up.min(view::caption::overflow(model));
         }
         Msg::Engine(event) => events::on_event(model, event),
         Msg::EngineGone => {
@@ -107,6 +103,7 @@ fn handle(model: &mut Model, msg: Msg) {
         Msg::Recent(Err(problem))
         | Msg::Sidecars(Err(problem))
         | Msg::Trouble(problem)
+        | Msg::Unrecorded(problem)
         | Msg::Edited(Err(problem))
         | Msg::Written(Err(problem)) => model.note(Tone::Bad, problem),
         Msg::Completed(outcome) => completed(model, outcome),
@@ -117,7 +114,6 @@ fn handle(model: &mut Model, msg: Msg) {
         Msg::PairOpened(outcome) => models::opened(model, outcome),
         Msg::Pull(news) => models::pulled(model, news),
         Msg::ModelRemoved(outcome) => models::removed(model, outcome),
-        Msg::Unrecorded(problem) => model.note(Tone::Bad, problem),
         Msg::Advance(ms) => {
             if model.with_top(|top, model| top.advance(ms, model)) != Some(true) {
                 watch::advance(model, ms);
@@ -177,11 +173,7 @@ pub(super) fn begin(model: &mut Model, folders: &[PathBuf]) {
             false => model.emit(Effect::Open(video.to_string_lossy().into_owned())),
         }
     }
-    if model.config.probe.is_some()
-        && let Some(entry) = model.library.selected()
-    {
-        model.effects.push(Effect::Probe(entry.path.clone()));
-    }
+    next_probe(model);
 }
 
 fn on_key(model: &mut Model, key: Key) {

@@ -1,9 +1,8 @@
 //! The frames of clips to read for the screen.
 
 use crate::look::ColorDepth;
-use crate::tui::effect::{Effect, FrameRequest};
 use crate::tui::model::{Model, preview};
-use crate::tui::{pane::Pane, view};
+use crate::tui::{config::FrameRequest, effect::Effect, pane::Pane, view};
 
 /// Request the frames that the screen shows, unless they are read or requested already.
 pub(crate) fn ask(model: &mut Model) {

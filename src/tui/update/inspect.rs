@@ -1,8 +1,9 @@
 //! Moving the token cursor.
 
 use crate::look::Action;
-use crate::tui::model::{Model, Tone, inspect::Inspector};
-use crate::tui::{pane::Pane, update::steps, view};
+use crate::tui::model::inspect::{Heat, Inspector};
+use crate::tui::model::{Model, Tone};
+use crate::tui::{pane::Pane, picker::cycle, update::steps, view};
 use specreel_client::present::ledger::{next_notable, previous_notable, token_of};
 
 pub(crate) fn toggle(model: &mut Model) {
@@ -59,7 +60,7 @@ pub(crate) fn control(model: &mut Model, action: Action) {
     let seeks = matches!(action, Action::NextLoosened | Action::PreviousLoosened);
     let stays = seeks && here.token == n;
     if action == Action::Heat {
-        here.heat = here.heat.next();
+        here.heat = cycle(&Heat::ALL, here.heat, 1);
     }
     model.caption.inspector = Some(here);
     model.go_to_token(here.token);

@@ -53,18 +53,6 @@ pub(crate) fn show_run(model: &mut Model, index: usize) {
     }
 }
 
-/// After a resize the caption may have fewer lines.
-pub(crate) fn keep_caption_in_view(model: &mut Model) {
-    if model.caption.up > 0 {
-        model.caption.up = model.caption.up.min(view::caption::overflow(model));
-    }
-}
-
-/// True if the previous key asked for the same.
-pub(crate) fn is_sure(model: &Model, action: Action) -> bool {
-    model.input.asked == Some(action)
-}
-
 /// Ask for the action's key a second time.
 pub(crate) fn ask(model: &mut Model, context: KeyContext, action: Action, what: &str) {
     let key = model.keymap.shown(context, &[action]);

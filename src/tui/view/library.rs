@@ -132,8 +132,7 @@ fn entry_line(
     let name = text::fit(&entry.title, title);
     let left = room.saturating_sub(text::width(&name) + text::width(&tag.state));
     let dir = match entry.dir.as_str() {
-        "" => String::new(),
-        _ if !shows_dir => String::new(),
+        dir if dir.is_empty() || !shows_dir => String::new(),
         dir if left > text::width(dir) + 2 => format!("  {dir}"),
         dir if left > 8 => format!("  {}", text::fit_end(dir, left - 3)),
         _ => String::new(),

@@ -72,7 +72,9 @@ fn table(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: R
     let header = Row::new(titles.into_iter().take(widths.len())).style(theme.style(Role::Dim));
     // A step that is played is in the log once the target's token is there.
     let scene = run.log.scene().filter(|scene| cursor.is_none() && scene.step == n);
-    let strikes = strikes_out(model);
+    // Not every terminal can strike text out.
+    let strikes =
+        matches!(model.config.colors, ColorDepth::Indexed | ColorDepth::True) && !model.config.ascii;
     let most = if area.height >= TALL { LINES } else { 1 };
     let staged = scene.map(|scene| {
         let parts = passage::staged(&scene, model, theme);
@@ -167,11 +169,6 @@ fn detail(model: &Model, run: &Run, theme: &Theme, frame: &mut Frame<'_>, area: 
         columns,
     ));
     frame.render_widget(Paragraph::new(lines).block(rule(theme)), area);
-}
-
-/// True if the terminal can be expected to strike text out.
-fn strikes_out(model: &Model) -> bool {
-    matches!(model.config.colors, ColorDepth::Indexed | ColorDepth::True) && !model.config.ascii
 }
 
 /// A row's text in the styles of its pieces, cut to `most` lines. Where text cannot be struck out, `~~` marks it.

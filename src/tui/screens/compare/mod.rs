@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 use crate::look::{Action, KeyContext, Theme};
 use crate::tui::model::compare::{Below, Comparison, Lane, sweep_values};
 use crate::tui::model::{Keys, Model, Run, Screen, Tone, Turn};
+use crate::tui::picker::{Move, cycle};
 use crate::tui::update::{batch, engine_problem, models, runs};
-use crate::tui::{picker::Move, widgets::Frame};
+use crate::tui::widgets::Frame;
 use specreel_client::present::player::{Player, Race};
 use specreel_record::{Pace, RunLog, speedup::plain_speed};
 use specreel_speculate::Method;
@@ -106,7 +107,7 @@ fn race(model: &Model) -> Option<&Race> {
 
 fn turn(model: &mut Model, by: isize) {
     let Some(comparison) = &mut model.runs.comparison else { return };
-    comparison.below = comparison.below.next(by);
+    comparison.below = cycle(&Below::ALL.map(|(below, _)| below), comparison.below, by);
     if comparison.below == Below::Race {
         line_up(model);
     } else if let Some((_, race)) = &mut comparison.race {

@@ -8,7 +8,8 @@ use super::tower::TowerLine;
 use crate::look::{Action, KeyContext, Theme};
 use crate::tui::model::models::{Pull, Row, Tab};
 use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
-use crate::tui::{effect::Effect, picker::Picker, update::models, widgets::Frame};
+use crate::tui::picker::{Picker, cycle};
+use crate::tui::{effect::Effect, update::models, widgets::Frame};
 use specreel_client::catalog::{DrafterChoice, ModelList, ModelPair};
 
 /// What is asked before it is done.
@@ -48,8 +49,7 @@ pub(crate) fn offer_first(model: &mut Model) {
         return model.note(Tone::Bad, "no clip selected: paste a path, or press o to open one");
     }
     if model.models.pull.is_some() || model.models.is_changing() {
-        model.screens.open(ModelPicker::default());
-        return;
+        return model.screens.open(ModelPicker::default());
     }
     open(model);
     model.models.offers_first = model.screens.shown::<ModelPicker>().is_some();
@@ -123,7 +123,7 @@ impl ModelPicker {
     }
 
     fn turn(&mut self, model: &mut Model, by: isize) {
-        model.models.tab = model.models.tab.next(by);
+        model.models.tab = cycle(&Tab::ALL, model.models.tab, by);
         self.confirm = None;
         self.go_to(loaded_row(model));
     }
@@ -151,10 +151,7 @@ impl ModelPicker {
 
     /// Go back one level: withdraw a question, cancel a loading or a download, clear the filter, leave.
     fn back(&mut self, model: &mut Model) -> Turn {
-        if self.confirm.take().is_some() {
-            return Turn::Stay;
-        }
-        if models::cancel(model) {
+        if self.confirm.take().is_some() || models::cancel(model) {
             return Turn::Stay;
         }
         if self.picker.query().is_empty() {
