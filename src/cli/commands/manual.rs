@@ -182,24 +182,3 @@ fn see_also(command: &Command) -> Roff {
     roff.text([bold(above.replace(' ', "-")), roman("(1)")]);
     roff
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_subcommand_has_a_page_with_a_short_synopsis() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut root = without_help(Cli::command());
-        root.build();
-        let written = write_all(&root, dir.path()).unwrap();
-        assert_eq!(written, std::fs::read_dir(dir.path()).unwrap().count());
-        assert!(written > 20 && dir.path().join("specreel-models-pull.1").is_file());
-        for entry in std::fs::read_dir(dir.path()).unwrap() {
-            let page = std::fs::read_to_string(entry.unwrap().path()).unwrap();
-            let synopsis = page.split(".SH ").find(|section| section.starts_with("SYNOPSIS")).unwrap();
-            assert!(synopsis.len() < 200 && !synopsis.contains("temperature"), "{synopsis}");
-            assert!(page.contains(".SH DESCRIPTION") && page.is_ascii(), "{page}");
-        }
-    }
-}

@@ -117,19 +117,6 @@ mod tests {
     use specreel_record::FailureClass;
 
     #[test]
-    fn numbers_are_expected_in_words() {
-        for (why, expected_words) in [
-            ("0 is not in 1..=4096", "expected a whole number from 1 to 4096"),
-            ("1 is not in 784..=4294967295", "expected a whole number of at least 784"),
-            ("invalid digit found in string", "expected a whole number"),
-            ("expected a number from 0 to 100", "expected a number from 0 to 100"),
-        ] {
-            let line = |why: &str| format!("invalid value 'x' for '--frames <N>': {why}");
-            assert_eq!(expected(line(why)), line(expected_words));
-        }
-    }
-
-    #[test]
     fn no_escape_sequence_reaches_the_terminal() {
         let failure = Failure { class: FailureClass::Input, error: "a\x1b[31mb".into(), hint: None };
         assert_eq!(lines(&failure), "error: ab\n");

@@ -1,21 +1,10 @@
-//! Unusual videos, and damaged models: these end with exit code 3, an error and a hint, never with a panic.
+//! Unusual videos, damaged weights and an endless prompt: never a panic.
 
 use std::fs;
 
 use ffmpeg_next::format::Pixel;
-use serde_json::Value;
 
 use crate::cli::{Outcome, Program, make::Clip, outcome};
-
-fn refused(run: &Outcome, part: &str) {
-    assert_eq!(run.code, 3, "{}", run.stderr);
-    assert_eq!(run.stdout, "");
-    let error =
-        run.stderr.lines().find(|l| l.starts_with("error: ")).unwrap_or_else(|| panic!("{}", run.stderr));
-    assert!(error.to_lowercase().contains(part), "lacks {part}: {error}");
-    assert!(run.stderr.contains("\nhint: ") || run.stderr.starts_with("hint: "), "{}", run.stderr);
-    assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
-}
 
 /// Small and unusual, but valid.
 #[test]
@@ -54,18 +43,6 @@ fn with_flipped_bits_in_the_weights() {
         assert!([0, 3].contains(&run.code), "{share}: {}", run.stderr);
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     }
-}
-
-#[test]
-fn with_another_tokenizer_in_the_drafter() {
-    let program = Program::new();
-    let drafter = program.copy("assets/demo/drafter", "d");
-    let path = drafter.join("tokenizer.json");
-    let mut tokenizer: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let mut ids = tokenizer["model"]["vocab"].as_object_mut().unwrap().values_mut();
-    std::mem::swap(ids.next().unwrap(), ids.next().unwrap());
-    fs::write(path, tokenizer.to_string()).unwrap();
-    refused(&program.run(&["caption", "demo", "--drafter", "d"]), "cannot draft for");
 }
 
 #[test]

@@ -59,25 +59,6 @@ fn captions_are_lossless_and_report_the_grid() {
 }
 
 #[test]
-fn methods_are_compared_on_one_prefill() {
-    let program = with_clip();
-    let (target, drafter) = (fixture("llava_ov"), fixture("llava_ov_newer"));
-    let run = program
-        .line(&format!(
-            "compare clip.mkv --target '{target}' --drafter '{drafter}' --methods {} \
-             --json --max-new-tokens 12",
-            lab_methods("naive,lvspec,streaming")
-        ))
-        .ok();
-    let events = events(&run.stdout);
-    let rows = event(&events, "comparison")["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4);
-    for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
-        assert_eq!(row["equality"]["equal"], true, "{row}");
-    }
-}
-
-#[test]
 fn inspection_draws_one_tile_per_temporal_position() {
     let program = with_clip();
     for (name, drafter, [frames, rows, columns]) in PAIRS {

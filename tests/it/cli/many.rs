@@ -247,29 +247,6 @@ fn parts_merge_to_what_one_run_writes() {
 }
 
 #[test]
-fn existing_captions_are_kept_replaced_or_extended() {
-    let program = Program::new();
-    clips(&program, &["a.mp4"]);
-    let text = || fs::read_to_string(program.home().join("a.txt")).unwrap();
-    let run = |more: &[&str]| {
-        caption(&program, &[&["a.mp4", "--sidecar", "txt"], more].concat()).ok();
-    };
-    program.file("a.txt", "My own.\n");
-    run(&[]);
-    assert_eq!(text(), "My own.\n");
-    run(&["--existing", "append"]);
-    let appended = text();
-    let new = appended.strip_prefix("My own. ").unwrap().trim().to_owned();
-    run(&["--existing", "overwrite"]);
-    assert_eq!(text(), new.clone() + "\n");
-    program.file("a.txt", "My own.\n");
-    run(&["--existing", "prepend", "--prefix", "ohwx,"]);
-    assert_eq!(text(), format!("ohwx, {new} My own.\n"));
-    // Nothing is left that only a run has to know.
-    assert!(!program.home().join(".specreel").exists() && !program.home().join(".a.txt.lock").exists());
-}
-
-#[test]
 fn every_form_has_the_prefix() {
     let program = Program::new();
     let prefix = ["--prefix", "ohwx,", "--segments", "3"];
@@ -434,9 +411,6 @@ fn clips_that_can_have_no_output_stop_no_others() {
     let run = caption(&program, &["in", "--sidecar", "txt"]).ends(5);
     run.said("failed: video in/a.mp4: its sidecar in/a.txt belongs to in/a.mkv");
     assert!(program.home().join("in/a.txt").exists());
-    // A clip that its trainer could not find.
-    let run = caption(&program, &["other", "--dataset", "ltx", "--dataset-file", "in/set.jsonl"]);
-    assert!(run.code == 5 && run.stderr.contains("outside of"), "{}", run.stderr);
     // Clips that are not there.
     let run = caption(&program, &["no.mp4", "other/b.mp4", "--sidecar", "txt", "--out-dir", "o"]);
     assert!(run.code == 5 && program.home().join("o/other/b.txt").exists(), "{}", run.stderr);

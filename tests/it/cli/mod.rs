@@ -15,7 +15,6 @@ mod inputs;
 mod inspecting;
 mod interrupts;
 mod many;
-mod methods;
 mod models;
 mod outputs;
 mod own_files;

@@ -146,12 +146,7 @@ fn published_models_are_listed_with_their_drafters() {
     for newer in ["Qwen/Qwen3.6-27B", "Qwen/Qwen3.8-27B"] {
         assert!(find(newer)["drafters"].as_array().unwrap().contains(&json!("Qwen/Qwen3.5-0.8B")));
     }
-    let text = program.run(&["models", "known"]).stdout;
-    let row = text.lines().find(|line| line.starts_with("HuggingFaceTB/SmolVLM2-500M")).unwrap();
-    for part in ["SmolVLM2 ", "507 M", "2.0 GB", "ggml-org Q8_0 ≈", "no"] {
-        assert!(row.contains(part), "{part}: {row}");
-    }
-    assert!(text.contains("\nFITS: ") && text.contains("\nGGUF: "), "{text}");
+    program.run(&["models", "known"]).ok().printed("\nFITS: ").printed("\nGGUF: ");
 }
 
 #[test]
@@ -169,19 +164,6 @@ fn a_published_head_is_inspected_with_its_target() {
     let head = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parity/fixtures/dflash2");
     let found = program.run(&["models", "inspect", head.to_str().unwrap()]).ok();
     found.printed("a selector chooses among 6 candidates of each place");
-}
-
-#[test]
-fn impossible_experts_are_refused_by_name_before_the_weights() {
-    let mut experts = files();
-    experts[0].bytes =
-        br#"{"model_type": "qwen3_vl_moe", "num_experts": 4, "num_experts_per_tok": 8}"#.to_vec();
-    let (program, hub) = (Program::new(), Server::start(experts, Box::new(|_, _, _| {})));
-    let pulled = run(&program, &hub.address, &["models", "pull", "me/model"]).ends(3);
-    for part in ["`num_experts_per_tok` is 8, expected 1 to 4", "hint: "] {
-        assert!(pulled.stderr.contains(part), "{part}: {}", pulled.stderr);
-    }
-    assert!(!hub.requests.lock().unwrap().iter().any(|r| r.path.ends_with("model.safetensors")));
 }
 
 fn gguf(name: &'static str, source: &str) -> File {

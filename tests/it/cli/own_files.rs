@@ -41,6 +41,8 @@ fn user_methods_are_listed_shown_checked_and_run() {
     assert!(program.run(&["methods"]).stdout.lines().any(|line| line.starts_with("  mine ")));
     assert!(program.run(&["methods", "--json"]).stdout.contains("\"name\":\"mine\""));
     assert!(program.run(&["methods", "show", "mine"]).stdout.contains("name = \"mine\""));
+    let shown = program.run(&["methods", "show", "mine", "--json"]).json();
+    assert_eq!((&shown["lossless"], &shown["shape"]["kind"]), (&true.into(), &"chain".into()));
     assert!(program.run(&["methods", "check", "mine"]).stdout.contains("mine (lossless)"));
     program.line("caption demo --method mien").said("did you mean `mine`?");
     program.line("compare demo --methods mine,naive --max-new-tokens 4").ok().printed("mine");
@@ -48,10 +50,8 @@ fn user_methods_are_listed_shown_checked_and_run() {
 }
 
 #[test]
-fn an_unused_drafter_is_noted() {
+fn a_draft_head_brings_its_method() {
     let program = Program::new();
-    let run = program.line("caption demo --max-new-tokens 2 --drafter demo-drafter --method sparrow").ok();
-    run.said("note: --drafter demo-drafter is not used: `sparrow`");
     let own = program.run(&["caption", "demo", "--max-new-tokens", "2", "--drafter", "demo-msd"]);
     assert!(own.stderr.starts_with("msd (lossless): demo-target with demo-msd"), "{}", own.stderr);
 }

@@ -26,18 +26,6 @@ fn spans(events: &[Value]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn pieces_follow_each_other_with_their_times() {
-    let program = Program::new();
-    let run = caption(&program, &["--segments", "2"]).ok();
-    let lines: Vec<&str> = run.stdout.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", run.stdout);
-    assert!(lines[0].starts_with("[00:00:00.000 --> 00:00:02.000] The"), "{}", lines[0]);
-    assert!(lines[2].starts_with("[00:00:04.000 --> 00:00:06"), "{}", lines[2]);
-    assert!(run.stderr.contains("segments  3 of 3") && run.stderr.contains("36 tokens"), "{}", run.stderr);
-    assert_eq!(run.stderr.matches("auto (lossless)").count(), 1, "{}", run.stderr);
-}
-
-#[test]
 fn events_say_which_part_a_run_is_about() {
     let program = Program::new();
     let run = caption(&program, &["--segments", "0:02", "--json"]).silent();

@@ -168,6 +168,10 @@ fn every_subcommand_has_a_man_page() {
         std::fs::read_dir(program.home().join("pages")).unwrap().map(|e| e.unwrap().path()).collect();
     assert!(pages.len() > 20, "{pages:?}");
     for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let synopsis = text.split(".SH ").find(|section| section.starts_with("SYNOPSIS")).unwrap();
+        assert!(synopsis.len() < 200 && !synopsis.contains("temperature"), "{synopsis}");
+        assert!(text.contains(".SH DESCRIPTION") && text.is_ascii(), "{text}");
         // Where groff is installed, it finds nothing to complain about.
         let Ok(checked) = Command::new("groff").args(["-man", "-Tutf8", "-ww", "-z"]).arg(&page).output()
         else {

@@ -1,5 +1,5 @@
 use super::*;
-use specreel_client::fake::{self, FakeEngine, done, failed, started, step};
+use specreel_client::fake::{self, FakeEngine, done, started, step};
 use specreel_record::FailureClass;
 
 const GRACE: Duration = Duration::from_millis(20);
@@ -24,21 +24,6 @@ fn play_and(
         runtime.block_on(one(client, request, &mut RunLog::new(1), verifies, &mut printer, interrupt, GRACE));
     drop(printer);
     (end, String::from_utf8(out).unwrap())
-}
-
-#[test]
-fn a_run_has_the_exit_code_of_its_end_and_keeps_its_text() {
-    let run = |end| vec![started("naive"), step(" Hello"), end];
-    for (events, json, code) in [
-        (run(done(StopReason::Eos, "Hello")), false, Ok(0)),
-        (run(done(StopReason::Cancelled, "Hello")), false, Ok(interrupted())),
-        (vec![failed(FailureClass::Memory, "too large")], true, Err(4)),
-    ] {
-        let (_engine, mut client) = FakeEngine::answering(move |_| events.clone());
-        let (end, out) = play(&mut client, &Interrupt::default(), json);
-        assert_eq!(end.map_err(|end| if let End::Reported(code) = end { code } else { 1 }), code);
-        assert_eq!((out.lines().count(), json || out == "Hello\n"), (1, true), "{out}");
-    }
 }
 
 #[test]

@@ -152,23 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_cannot_run_is_left_out_with_its_reason() {
-        let named = ["naive", "specvlm-self", "sparrow"].map(String::from);
-        let chosen = methods(Some(&named), &[], &spec(true)).unwrap();
-        assert_eq!(names(&chosen), ["autoregressive", "naive", "specvlm-self"]);
-        let row = &chosen.impossible[0];
-        assert!(chosen.impossible.len() == 1 && row.method == "sparrow" && row.failure.is_some(), "{row:?}");
-        assert!(
-            chosen.notes.iter().any(|note| note.starts_with("sparrow is left out: ")),
-            "{:?}",
-            chosen.notes
-        );
-        // One besides the baseline is enough; none is an error.
-        assert!(methods(Some(&named[..2]), &[], &spec(false)).is_ok());
-        assert!(methods(Some(&named[2..]), &[], &spec(true)).is_err());
-    }
-
-    #[test]
     fn the_default_depends_on_the_drafter() {
         let chosen = methods(None, &[], &spec(true)).unwrap();
         assert_eq!(names(&chosen), DEFAULT);

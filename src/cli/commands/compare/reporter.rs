@@ -132,13 +132,4 @@ mod tests {
             "note: slow\n[2/5] lvspec (lossy): big with small on cpu, q8_0\n[2/5] plain (lossless): big on cpu, q8_0\n"
         );
     }
-
-    #[test]
-    fn json_lines_are_the_events() {
-        let (out, talk) = report(&[started()], true, false);
-        assert_eq!(
-            (serde_json::from_str::<Event>(&out).unwrap(), talk.as_str()),
-            (Event::new(2, started()), "")
-        );
-    }
 }

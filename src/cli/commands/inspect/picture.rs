@@ -159,10 +159,4 @@ mod tests {
         assert!(with.pixels().any(|p| *p == hottest) && !without.pixels().any(|p| *p == hottest));
         assert_eq!(pixel(&without, layout.panel(0, 0), 0), colors::dim([200; 3]));
     }
-
-    #[test]
-    fn a_png_has_the_same_pixels() {
-        let (_, image) = drawn(&view());
-        assert_eq!(image::load_from_memory(&png(&image).unwrap()).unwrap().to_rgb8(), image);
-    }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use specreel_client::present::export::{Outline, Subtitles};
+use specreel_client::present::export::Subtitles;
 use specreel_record::Stats;
 use specreel_record::testing::{ended, failure, started, started_piece, step};
 
@@ -89,33 +89,6 @@ fn pieces_have_their_times_and_common_statistics() {
     assert_eq!(talk.matches("lvspec (lossy)").count(), 1, "{talk}");
     assert!(talk.contains("segments  3 of 3\n") && talk.contains("12 tokens in 3 target passes"), "{talk}");
     assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"), "{talk}");
-}
-
-#[test]
-fn every_cue_begins_with_the_prefix() {
-    let polish = Polish { prefix: Some("ohwx,".into()), clean: false };
-    let printed = |timed| {
-        let (mut out, style) = (Vec::new(), Style { timed: Some(timed), ..Style::default() });
-        let mut printer = Printer::new(&mut out, Vec::new(), style, Progress::new(false), None, 256);
-        printer.polishes(polish.clone());
-        for event in [piece(0, StopReason::Eos), piece(1, StopReason::Eos)].concat() {
-            printer.event(&event).unwrap();
-        }
-        printer.end().unwrap();
-        drop(printer);
-        String::from_utf8(out).unwrap()
-    };
-    for timed in
-        [Timed::Subtitles(Subtitles::Srt), Timed::Subtitles(Subtitles::Vtt), Timed::Outline(Outline::Json)]
-    {
-        let out = printed(timed);
-        assert_eq!(out.matches("ohwx, A red round ring.").count(), 2, "{out}");
-    }
-    // Without the full stop; YouTube takes no chapters that follow each other so soon.
-    for (outline, times) in [(Outline::Chapters, 2), (Outline::Youtube, 1)] {
-        let out = printed(Timed::Outline(outline));
-        assert_eq!(out.matches("ohwx, A red round ring").count(), times, "{out}");
-    }
 }
 
 #[test]
@@ -218,15 +191,6 @@ fn the_times_of_a_piece_come_with_its_first_words() {
 }
 
 #[test]
-fn the_reason_for_the_end_is_printed() {
-    let (_, talk, _) = print(&script(&TOKENS, StopReason::Length), Style::default());
-    assert!(talk.ends_with("stopped after 256 tokens; raise the limit with --max-new-tokens N\n"));
-    let (_, talk, flow) = print(&script(&TOKENS, StopReason::Cancelled), Style::default());
-    assert!(talk.ends_with("interrupted\n"));
-    assert_eq!(flow, Flow::Done(StopReason::Cancelled));
-}
-
-#[test]
 fn a_run_without_tokens_has_no_statistics() {
     let done = ended(StopReason::Cancelled, "", &[], Stats::default());
     let (out, talk, _) = print(&[Event::new(1, done)], Style::default());
@@ -251,20 +215,4 @@ fn a_failure_ends_the_line_and_comes_back() {
     assert_eq!(out, "A red round ring.\n");
     assert!(!talk.contains("too large"), "the caller reports it");
     assert_eq!(flow, Flow::Failed(failure()));
-}
-
-#[test]
-fn a_closed_pipe_is_an_error_of_the_sink() {
-    struct Closed;
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut printer = Printer::new(Closed, Vec::new(), Style::default(), Progress::new(false), None, 1);
-    let error = script(&TOKENS, StopReason::Eos).iter().find_map(|e| printer.event(e).err()).unwrap();
-    assert!(matches!(error, PrintError::Io(e) if e.kind() == io::ErrorKind::BrokenPipe));
 }
