@@ -56,20 +56,4 @@ mod tests {
         frames.want_now();
         assert_eq!(frames.due(soon), Some(soon));
     }
-
-    #[test]
-    fn a_second_of_tokens_is_at_most_thirty_one_frames() {
-        let start = Instant::now();
-        let mut frames = Frames::default();
-        let mut drawn = 0;
-        for ms in 0..1000 {
-            let now = start + Duration::from_millis(ms);
-            frames.want();
-            if frames.due(now).is_some_and(|at| at <= now) {
-                frames.drawn(now);
-                drawn += 1;
-            }
-        }
-        assert!((30..=31).contains(&drawn), "{drawn}");
-    }
 }
