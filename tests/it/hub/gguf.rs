@@ -188,43 +188,6 @@ fn types_that_are_not_supported_end_the_download_after_the_header() {
 }
 
 #[test]
-fn a_repository_without_tower_has_only_the_language_model() {
-    let without = files().into_iter().filter(|file| !file.name.contains("mmproj")).collect();
-    let case = Case::new(without, Box::new(|_, _, _| {}));
-    let mut recorder = Recorder::default();
-    let pulled = case.pull_id("me/model:Q8_0", &mut recorder).unwrap();
-    assert_eq!((pulled.mmproj, pulled.files, recorder.checked.len()), (None, 1, 0));
-}
-
-#[test]
-fn offline_finds_the_file_and_its_tower() {
-    let mut case = case();
-    let pulled = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
-    let requests = case.server.asked("").len();
-    case.settings.offline = true;
-    let found = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
-    assert_eq!(found, Pulled { fetched: 0, ..pulled });
-    let (_, text) = case.refused_id("me/model:Q4_K_M");
-    assert!(text.contains("me/model:Q4_K_M is not in the cache"), "{text}");
-    assert_eq!(case.server.asked("").len(), requests);
-}
-
-#[test]
-fn an_interrupted_file_is_resumed() {
-    let cut = |before, reply: &mut Reply| reply.cut = (before == 0).then_some(100_000);
-    let case = Case::at(files(), "q8_0.gguf", cut);
-    let pulled = case.pull_id("me/model:Q8_0", &mut Recorder::default()).unwrap();
-    assert_eq!(fs::read(pulled.path()).unwrap(), files()[3].bytes);
-    let ranges: Vec<_> = case
-        .server
-        .asked("q8_0.gguf")
-        .iter()
-        .map(|request| request.header("range").map(str::to_owned))
-        .collect();
-    assert_eq!(ranges, [None, Some("bytes=100000-".into())]);
-}
-
-#[test]
 fn names_are_encoded_in_urls() {
     let [text, tower] = ["My model #2 (100%) + ä?-Q4_K_M.gguf", "mmproj-My model #2 (100%) + ä?-f16.gguf"];
     let files = [text, tower].map(|name| File { name, bytes: name.as_bytes().to_vec(), large: true });
