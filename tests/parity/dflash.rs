@@ -11,15 +11,10 @@ use specreel_model::{
 use specreel_speculate::draft::{BlockDrafter, DraftRequest, Form, Proposer};
 use specreel_tensor::WeightType;
 
-use super::{copy, devices, fixture, load_on, numbers, states, tensors, values};
+use super::{copy, devices, eagle3::far, fixture, load_on, numbers, states, tensors, values};
 
 /// Rows of the context before the first block.
 const FIRST: usize = 12;
-
-fn far(got: &[f32], want: &[f32]) -> f32 {
-    assert_eq!(got.len(), want.len());
-    got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
 
 /// The logits of a block after the sequence's context.
 fn block(head: &DraftHead, sequence: &mut Sequence, root: u32) -> Vec<f32> {

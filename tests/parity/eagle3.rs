@@ -12,7 +12,7 @@ use specreel_tensor::WeightType;
 
 use super::{devices, fixture, load_on, numbers, states, tensors, values};
 
-fn far(got: &[f32], want: &[f32]) -> f32 {
+pub fn far(got: &[f32], want: &[f32]) -> f32 {
     assert_eq!(got.len(), want.len());
     got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }

@@ -71,97 +71,73 @@ fn refused(dir: &Path, words: &[&str]) {
 
 #[test]
 fn inconsistent_checkpoints_are_refused() {
-    type Break = fn(&mut Value);
-    let broken: [(&str, &str, Break, &[&str]); 20] = [
+    // A checkpoint, a place in one of its files, a value instead of the one there, and words of the refusal.
+    for (name, file, place, value, words) in [
+        ("qwen2_vl", "config", "vision_config", json!(null), &["vision_config"][..]),
+        ("llava_ov", "config", "vision_config", json!(null), &["vision_config"]),
+        ("llava_ov", "config", "text_config", json!(null), &["hidden_size"]),
         (
             "qwen2_vl",
-            "config.json",
-            |c| drop(c.as_object_mut().unwrap().remove("vision_config")),
-            &["vision_config"],
-        ),
-        (
-            "llava_ov",
-            "config.json",
-            |c| drop(c.as_object_mut().unwrap().remove("vision_config")),
-            &["vision_config"],
-        ),
-        (
-            "llava_ov",
-            "config.json",
-            |c| drop(c.as_object_mut().unwrap().remove("text_config")),
-            &["hidden_size"],
-        ),
-        (
-            "qwen2_vl",
-            "config.json",
-            |c| c["model_type"] = json!("qwen9_vl"),
+            "config",
+            "model_type",
+            json!("qwen9_vl"),
             &["qwen9_vl", "qwen3_5", "qwen3_vl", "smolvlm", "llava_onevision"],
         ),
-        (
-            "qwen2_vl",
-            "config.json",
-            |c| c["vision_config"]["hidden_size"] = json!(96),
-            &["output width", "96", "64"],
-        ),
-        ("qwen2_vl", "config.json", |c| c["vision_config"]["embed_dim"] = json!(48), &["tower", "shape"]),
-        (
-            "qwen2_vl",
-            "config.json",
-            |c| c["vision_config"]["patch_size"] = json!(16),
-            &["patch size", "16", "14"],
-        ),
-        ("qwen2_vl", "preprocessor_config.json", |c| c["merge_size"] = json!(4), &["merge size"]),
-        ("qwen2_vl", "config.json", |c| c["model_type"] = json!("qwen2_5_vl"), &["vision_config"]),
-        ("llava_ov", "config.json", |c| c["vision_config"]["hidden_size"] = json!(48), &["tower", "shape"]),
-        (
-            "llava_ov",
-            "config.json",
-            |c| c["vision_config"]["image_size"] = json!(90),
-            &["picture", "90", "76"],
-        ),
+        ("qwen2_vl", "config", "vision_config/hidden_size", json!(96), &["output width", "96", "64"]),
+        ("qwen2_vl", "config", "vision_config/embed_dim", json!(48), &["tower", "shape"]),
+        ("qwen2_vl", "config", "vision_config/patch_size", json!(16), &["patch size", "16", "14"]),
+        ("qwen2_vl", "preprocessor_config", "merge_size", json!(4), &["merge size"]),
+        ("qwen2_vl", "config", "model_type", json!("qwen2_5_vl"), &["vision_config"]),
+        ("llava_ov", "config", "vision_config/hidden_size", json!(48), &["tower", "shape"]),
+        ("llava_ov", "config", "vision_config/image_size", json!(90), &["picture", "90", "76"]),
+        ("llava_ov", "config", "vision_feature_layer", json!(-2), &["vision_feature_layer"]),
+        ("llava_ov", "config", "video_token_index", json!(7000), &["out of range"]),
+        ("llava_ov", "video_preprocessor_config", "size", json!({"shortest_edge": 384}), &["size", "0x0"]),
         (
             "minicpmv4_6",
-            "processor_config.json",
-            |c| c["video_processor"]["downsample_mode"] = json!("4x"),
+            "processor_config",
+            "video_processor/downsample_mode",
+            json!("4x"),
             &["downsample_mode", "is 4, expected 2"],
         ),
         (
             "minicpmv4_6",
-            "processor_config.json",
-            |c| c["video_processor"]["stack_frames"] = json!(2),
+            "processor_config",
+            "video_processor/stack_frames",
+            json!(2),
             &["stack_frames = 2", "not stacked"],
         ),
-        ("minicpmv4_6", "config.json", |c| c["merger_times"] = json!(2), &["merger_times is 2"]),
-        ("llava_ov", "config.json", |c| c["vision_feature_layer"] = json!(-2), &["vision_feature_layer"]),
-        ("llava_ov", "config.json", |c| c["video_token_index"] = json!(7000), &["out of range"]),
         (
             "qwen3_vl_moe",
-            "config.json",
-            |c| c["text_config"]["num_experts"] = json!(16),
+            "config",
+            "text_config/num_experts",
+            json!(16),
             &["mlp.gate.weight", "expected shape [16, 64] (from config.json), got [8, 64]"],
         ),
         (
             "qwen3_vl_moe",
-            "config.json",
-            |c| c["text_config"]["num_experts_per_tok"] = json!(9),
+            "config",
+            "text_config/num_experts_per_tok",
+            json!(9),
             &["`num_experts_per_tok` is 9, expected 1 to 8"],
         ),
         (
             "qwen3_5_moe_untied",
-            "config.json",
-            |c| c["text_config"]["moe_intermediate_size"] = json!(32),
+            "config",
+            "text_config/moe_intermediate_size",
+            json!(32),
             &["mlp.experts.0.gate_proj.weight", "expected shape [32, 32]"],
         ),
-        (
-            "llava_ov",
-            "video_preprocessor_config.json",
-            |c| c["size"] = json!({"shortest_edge": 384}),
-            &["size", "0x0"],
-        ),
-    ];
-    for (name, file, change, words) in broken {
+    ] {
         let dir = copy(name);
-        edit(dir.path(), file, change);
+        edit(dir.path(), &format!("{file}.json"), |whole| {
+            let (parent, key) = place.rsplit_once('/').unwrap_or(("", place));
+            let parent = if parent.is_empty() { whole } else { &mut whole[parent] };
+            match value {
+                Value::Null => drop(parent.as_object_mut().unwrap().remove(key).unwrap()),
+                value => parent[key] = value,
+            }
+        });
         refused(dir.path(), words);
     }
     // Sizes that are consistent with each other, but not with the weights.

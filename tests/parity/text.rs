@@ -6,7 +6,7 @@ use specreel_model::{
     text::{Mismatch, TextError, TextTokenizer},
 };
 
-use super::{CHECKPOINTS, fixture, json};
+use super::{CHECKPOINTS, copy, fixture, json};
 
 fn tokenizer() -> TextTokenizer {
     TextTokenizer::load(&fixture("gqa_tied")).unwrap()
@@ -14,15 +14,6 @@ fn tokenizer() -> TextTokenizer {
 
 fn ids(value: &serde_json::Value) -> Vec<u32> {
     serde_json::from_value(value.clone()).unwrap()
-}
-
-/// A directory with a checkpoint's text files.
-fn copy() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    for file in ["tokenizer.json", "generation_config.json", "config.json"] {
-        std::fs::copy(fixture("gqa_tied").join(file), dir.path().join(file)).unwrap();
-    }
-    dir
 }
 
 #[test]
@@ -77,7 +68,7 @@ fn vocabularies_are_compared() {
     for name in CHECKPOINTS {
         tokenizer.same_vocabulary(&TextTokenizer::load(&fixture(name)).unwrap()).unwrap();
     }
-    let dir = copy();
+    let dir = copy("gqa_tied");
     let path = dir.path().join("tokenizer.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("<|file_sep|>", "<|file_end|>")).unwrap();
@@ -87,7 +78,7 @@ fn vocabularies_are_compared() {
 
 #[test]
 fn unusable_tokenizers_are_named() {
-    let dir = copy();
+    let dir = copy("gqa_tied");
     let path = dir.path().join("tokenizer.json");
     for bad in ["", "{}", "[1, 2]", r#"{"model": {"type": "Nothing"}}"#] {
         std::fs::write(&path, bad).unwrap();
@@ -100,7 +91,7 @@ fn unusable_tokenizers_are_named() {
 
 #[test]
 fn huge_ids_are_refused_before_tables_are_allocated() {
-    let dir = copy();
+    let dir = copy("gqa_tied");
     let path = dir.path().join("tokenizer.json");
     let text = std::fs::read_to_string(&path).unwrap();
     let mut tokenizer: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -117,7 +108,7 @@ fn huge_ids_are_refused_before_tables_are_allocated() {
 
 #[test]
 fn end_tokens_must_be_in_the_vocabulary() {
-    let dir = copy();
+    let dir = copy("gqa_tied");
     let end = |text: &str| {
         std::fs::write(dir.path().join("generation_config.json"), text).unwrap();
         TextTokenizer::load(dir.path())
