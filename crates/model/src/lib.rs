@@ -50,6 +50,8 @@ pub mod processor;
 pub mod shapes;
 mod spec;
 pub mod template;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod vision;
 

@@ -268,15 +268,13 @@ pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(TensorType, usize)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{decoder::Decoder, family::VlConfig};
+    use crate::{decoder::Decoder, family::VlConfig, testing::fixture};
     use specreel_tensor::ComputeDevice;
 
     const EXPERTS: [&str; 4] = ["qwen3_vl_moe", "qwen3_vl_moe_split", "qwen3_5_moe", "qwen3_5_moe_untied"];
 
-    fn fixture(name: &str) -> (Checkpoint, TextConfig) {
-        let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-            .join("tests/parity/fixtures")
-            .join(name);
+    fn read(name: &str) -> (Checkpoint, TextConfig) {
+        let dir = fixture(name);
         (Checkpoint::open(&dir).unwrap(), VlConfig::read(&dir).unwrap().text)
     }
 
@@ -285,7 +283,7 @@ mod tests {
         let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
         let newer = newer.into_iter().chain(["minicpmv4_6", "minicpmv4_6_4x"]).chain(EXPERTS);
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
-            let (checkpoint, config) = fixture(name);
+            let (checkpoint, config) = read(name);
             let listed = tensors(&config);
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
@@ -312,7 +310,7 @@ mod tests {
         .into_iter()
         .chain(EXPERTS.map(|name| (name, 2)))
         {
-            let (checkpoint, config) = fixture(name);
+            let (checkpoint, config) = read(name);
             for dtype in WeightType::ALL {
                 let loaded =
                     Decoder::load(&checkpoint, &config, &ComputeDevice::cpu(dtype), &mut |_, _| {}).unwrap();

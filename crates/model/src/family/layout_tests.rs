@@ -1,9 +1,6 @@
 //! Models whose files are laid out in other ways than Hugging Face's, and models with adapters.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use safetensors::{
     SafeTensors,
@@ -15,7 +12,11 @@ use specreel_record::Failure;
 use specreel_tensor::{ComputeDevice, WeightType, Weights};
 
 use super::{ReadModel as _, VideoLlm};
-use crate::{decoder::parts, vision};
+use crate::{
+    decoder::parts,
+    testing::{copy, fixture},
+    vision,
+};
 
 /// A tensor of a file.
 struct Stored {
@@ -32,19 +33,10 @@ impl Stored {
     }
 }
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures")).join(name)
-}
-
 /// A copy of a fixture, whose weight file is written from the tensors of its own.
 fn rewritten(name: &str, change: impl FnMut(Stored) -> Vec<Stored>) -> tempfile::TempDir {
-    let from = fixture(name);
-    let dir = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(&from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-    }
-    let bytes = fs::read(from.join("model.safetensors")).unwrap();
+    let dir = copy(name);
+    let bytes = fs::read(dir.path().join("model.safetensors")).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let stored = file.tensors().into_iter().map(|(name, view)| Stored {
         name,

@@ -62,11 +62,10 @@ pub(super) fn of(c: &TextConfig, requested: WeightType) -> Vec<Conversion> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::VlConfig;
+    use crate::{family::VlConfig, testing::repository};
 
     fn lines(dtype: WeightType) -> Vec<String> {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let config = VlConfig::read(&std::path::Path::new(root).join("assets/demo/target")).unwrap().text;
+        let config = VlConfig::read(&repository("assets/demo/target")).unwrap().text;
         let found = of(&config, dtype);
         // Every matrix is counted.
         let count: usize = found.iter().map(|found| found.count).sum();

@@ -268,11 +268,11 @@ fn product(shape: &[usize]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vision::Tower;
+    use crate::{testing::repository, vision::Tower};
     use specreel_tensor::ComputeDevice;
 
     fn facts(part: &str) -> Facts {
-        Facts::read(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part)).unwrap()
+        Facts::read(&repository(part)).unwrap()
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
             "tests/parity/fixtures/smolvlm_untied",
         ] {
             let facts = facts(part);
-            let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part);
+            let dir = repository(part);
             let loaded = crate::family::VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap();
             let need = facts.need(WeightType::F32, KvType::Auto, None, 0);
             assert_eq!(need.weights, loaded.decoder().bytes() as u64);
@@ -351,9 +351,7 @@ mod tests {
             "tests/parity/fixtures/minicpmv4_6",
         ] {
             let facts = facts(part);
-            let checkpoint =
-                Checkpoint::open(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part))
-                    .unwrap();
+            let checkpoint = Checkpoint::open(&repository(part)).unwrap();
             let sample = facts.sample(&video).unwrap();
             let need = |dtype| {
                 let facts = facts.clone().with_tower(dtype);

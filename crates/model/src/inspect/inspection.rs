@@ -337,28 +337,16 @@ fn check_weights(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::family::VideoLlm;
-
-    fn copy(of: &str) -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for entry in
-            std::fs::read_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(of)).unwrap()
-        {
-            let entry = entry.unwrap();
-            std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-        }
-        dir
-    }
+    use crate::{
+        family::VideoLlm,
+        testing::{copy, fixture, repository},
+    };
 
     #[test]
     fn a_complete_checkpoint_has_no_problems() {
-        for part in [
-            "assets/demo/target",
-            "tests/parity/fixtures/sharded_untied",
-            "tests/parity/fixtures/nested_bf16",
-        ] {
-            let found = Inspection::of(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part));
-            assert_eq!(found.problems, [], "{part}");
+        for dir in [repository("assets/demo/target"), fixture("sharded_untied"), fixture("nested_bf16")] {
+            let found = Inspection::of(&dir);
+            assert_eq!(found.problems, [], "{}", dir.display());
             assert_eq!(found.family.as_deref(), Some("qwen2_5_vl"));
             assert_eq!(found.memory.len(), WeightType::ALL.len());
             let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
@@ -369,11 +357,7 @@ mod tests {
 
     #[test]
     fn gguf_files_are_inspected_with_their_tower() {
-        let of = |file: &str| {
-            let folder =
-                Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures/gguf");
-            Inspection::of(&folder.join(file))
-        };
+        let of = |file: &str| Inspection::of(&fixture("gguf").join(file));
         let found = of("mix/model-q4_k_m.gguf");
         assert_eq!(found.problems, []);
         assert_eq!((found.name.as_str(), found.family.as_deref()), ("model-q4_k_m", Some("qwen2_5_vl")));
@@ -395,7 +379,7 @@ mod tests {
 
     #[test]
     fn all_problems_are_reported_at_once() {
-        let dir = copy("tests/parity/fixtures/sharded_untied");
+        let dir = copy("sharded_untied");
         std::fs::remove_file(dir.path().join("model-00002-of-00003.safetensors")).unwrap();
         std::fs::write(dir.path().join("model-00003-of-00003.safetensors"), b"short").unwrap();
         std::fs::write(dir.path().join("tokenizer.json"), b"{").unwrap();
@@ -409,7 +393,7 @@ mod tests {
 
     #[test]
     fn every_missing_or_wrong_tensor_is_named() {
-        let dir = copy("tests/parity/fixtures/gqa_tied");
+        let dir = copy("gqa_tied");
         let path = dir.path().join("config.json");
         let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let layers = config["num_hidden_layers"].as_u64().unwrap();
@@ -429,7 +413,7 @@ mod tests {
 
     #[test]
     fn an_lm_head_beside_tied_embeddings_is_a_copy_of_them() {
-        let dir = copy("tests/parity/fixtures/gqa_untied_f16");
+        let dir = copy("gqa_untied_f16");
         let path = dir.path().join("config.json");
         let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(Inspection::of(dir.path()).problems, []);

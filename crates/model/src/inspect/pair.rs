@@ -75,11 +75,11 @@ fn digest(value: impl Hash) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::repository;
 
     #[test]
     fn the_embedded_pair_fits_and_others_do_not() {
-        let at = |part: &str| Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(part);
-        let read = |part: &str| Interface::read(&at(part));
+        let read = |part: &str| Interface::read(&repository(part));
         let (target, drafter) = (read("assets/demo/target").unwrap(), read("assets/demo/drafter").unwrap());
         assert_eq!(target.check_drafter(&drafter), Ok(()));
         let without_file = Interface { tokenizer: None, ..read("assets/demo/drafter").unwrap() };

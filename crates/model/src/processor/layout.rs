@@ -258,16 +258,6 @@ mod tests {
     }
 
     #[test]
-    fn text_continues_after_the_largest_position() {
-        let rope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 2.0 };
-        let p = positions(17, &VisualSpans::from(3..15), GRID, rope).unwrap();
-        assert_eq!(p.axes[0], [0, 1, 2, 3, 3, 3, 3, 3, 3, 5, 5, 5, 5, 5, 5, 6, 7]);
-        assert_eq!(p.axes[1], [0, 1, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4, 6, 7]);
-        assert_eq!(p.axes[2], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7]);
-        assert_eq!(p.next, 8);
-    }
-
-    #[test]
     fn each_span_starts_its_own_time() {
         let rope = VisualRope::Multimodal { seconds_per_grid: 1.0, tokens_per_second: 2.0 };
         let spans = VisualSpans::new([1..7, 9..15], 16).unwrap();
@@ -284,14 +274,6 @@ mod tests {
         assert!(positions(16, &halves, GRID, VisualRope::Sequential).is_ok());
         assert!(positions(16, &VisualSpans::from(1..7), GRID, rope).is_err());
         assert!(positions(12, &VisualSpans::from(1..13), GRID, rope).is_err());
-    }
-
-    #[test]
-    fn sequential_positions_are_a_range() {
-        let p = positions(17, &VisualSpans::from(3..15), GRID, VisualRope::Sequential).unwrap();
-        let range: Vec<u32> = (0..17).collect();
-        assert!(p.axes.iter().all(|axis| *axis == range));
-        assert_eq!(p.next, 17);
     }
 
     #[test]

@@ -184,65 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_ordered_by_cell_channel_frame_and_line() {
-        let (h, w) = (4, 8);
-        let frame = |k: usize| -> Vec<u8> { (0..h * w * 3).map(|i| (i + 100 * k) as u8).collect() };
-        let mut builder = plain().patches(FrameSize::new(h, w)).unwrap();
-        builder.push(&frame(0), h, w).unwrap();
-        builder.push(&frame(1), h, w).unwrap();
-        let patches = builder.finish().unwrap();
-        assert_eq!((patches.grid, patches.row), (Grid { t: 1, h: 2, w: 4 }, 24));
-        // row 6: second cell, second patch row in it, first column: pixel rows 2-3, columns 4-5
-        let got = &patches.data[6 * 24..7 * 24];
-        let mut want = Vec::new();
-        for c in 0..3 {
-            for k in 0..2 {
-                for (y, x) in [(2, 4), (2, 5), (3, 4), (3, 5)] {
-                    want.push(f32::from(frame(k)[(y * w + x) * 3 + c]));
-                }
-            }
-        }
-        for (g, w) in got.iter().zip(&want) {
-            assert!((g - w).abs() < 1e-3, "{g} {w}");
-        }
-    }
-
-    #[test]
-    fn pixels_beyond_the_last_whole_patch_are_ignored() {
-        let mean =
-            ProcessorConfig { mean: [0.0; 3], std: [1.0 / 255.0; 3], ..ProcessorConfig::pictures(5, 2, 2) };
-        let processor = VideoProcessor::new(mean).unwrap();
-        let target = processor.target_size(480, 640, 1, None).unwrap();
-        assert_eq!(target, FrameSize::new(5, 5));
-        let frame: Vec<u8> = (0..75).collect();
-        let mut builder = processor.patches(target).unwrap();
-        builder.push(&frame, 5, 5).unwrap();
-        builder.push(&frame, 5, 5).unwrap();
-        let patches = builder.finish().unwrap();
-        assert_eq!((patches.grid, patches.row), (Grid { t: 2, h: 2, w: 2 }, 12));
-        let grid = processor.visual_grid(patches.grid).unwrap();
-        assert_eq!((grid.t, grid.h, grid.w), (2, 1, 1));
-        // the last patch of the first frame: pixel rows and columns 2 and 3, channel by channel
-        let want: Vec<f32> =
-            (0..3).flat_map(|c| [12, 13, 17, 18].map(|pixel| (pixel * 3 + c) as f32)).collect();
-        assert!(patches.data[3 * 12..4 * 12].iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-3));
-    }
-
-    #[test]
-    fn an_odd_last_frame_is_repeated() {
-        let mut odd = plain().patches(FrameSize::new(4, 4)).unwrap();
-        let mut even = plain().patches(FrameSize::new(4, 4)).unwrap();
-        for k in [10, 20, 30] {
-            odd.push(&[k; 48], 4, 4).unwrap();
-            even.push(&[k; 48], 4, 4).unwrap();
-        }
-        even.push(&[30; 48], 4, 4).unwrap();
-        let odd = odd.finish().unwrap();
-        assert_eq!(odd, even.finish().unwrap());
-        assert_eq!(odd.grid.t, 2);
-    }
-
-    #[test]
     fn bad_frames_and_sizes_are_refused() {
         for target in [(0, 4), (4, 0), (6, 4), (2, 2)].map(|(h, w)| FrameSize::new(h, w)) {
             assert!(matches!(plain().patches(target), Err(ProcessorError::Size { .. })), "{target:?}");

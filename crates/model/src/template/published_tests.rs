@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::*;
-use crate::family::Family;
+use crate::{family::Family, testing::fixture};
 use specreel_record::Failure;
 
 #[derive(Deserialize)]
@@ -20,18 +20,14 @@ struct Case {
     ids: Vec<u32>,
 }
 
-fn folder() -> std::path::PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/published")).to_owned()
-}
-
 fn template(name: &str) -> ChatTemplate {
-    let path = folder().join(format!("templates/{name}.jinja"));
+    let path = fixture(&format!("published/templates/{name}.jinja"));
     ChatTemplate::new(std::fs::read_to_string(path).unwrap(), name)
 }
 
 /// Templates of models with the tokens of `tokens`.
 fn published(tokens: &str) -> (TextTokenizer, Vec<Case>) {
-    let folder = folder().join(tokens);
+    let folder = fixture("published").join(tokens);
     let cases = std::fs::read_to_string(folder.join("prompts.json")).unwrap();
     (TextTokenizer::load(&folder).unwrap(), serde_json::from_str(&cases).unwrap())
 }

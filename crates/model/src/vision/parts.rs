@@ -119,10 +119,8 @@ pub fn tensors(config: &TowerConfig) -> Vec<(String, Vec<usize>)> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::family::VlConfig;
+    use crate::{family::VlConfig, testing::fixture};
     use specreel_checkpoint::Checkpoint;
     use specreel_tensor::Weights;
 
@@ -138,9 +136,7 @@ mod tests {
             "minicpmv4_6",
             "minicpmv4_6_4x",
         ] {
-            let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-                .join("tests/parity/fixtures")
-                .join(name);
+            let dir = fixture(name);
             let checkpoint = Checkpoint::open(&dir).unwrap();
             let listed = tensors(&VlConfig::read(&dir).unwrap().tower().unwrap());
             for (tensor, shape) in &listed {

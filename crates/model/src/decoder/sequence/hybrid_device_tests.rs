@@ -90,19 +90,6 @@ fn a_gpu_computes_as_the_cpu() {
 }
 
 #[test]
-fn rows_on_a_gpu_are_alike_in_passes_of_any_length() {
-    for every in [2, 4] {
-        let Some(decoder) = on_gpu(every) else { return };
-        let ids = text(90);
-        let one_by_one = read(&decoder, &ids, &[1]);
-        assert!(one_by_one.iter().all(|value| value.is_finite()));
-        for passes in [&[90][..], &[33, 1], &[6], &[2, 3, 5, 40]] {
-            assert_eq!(read(&decoder, &ids, passes), one_by_one, "{every} {passes:?}");
-        }
-    }
-}
-
-#[test]
 fn a_chain_on_a_gpu_is_rolled_back_to_every_row() {
     let Some(decoder) = on_gpu(4) else { return };
     for rows in [3, 11, 40] {

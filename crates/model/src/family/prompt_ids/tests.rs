@@ -1,32 +1,14 @@
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use super::*;
 use crate::family::ReadModel as _;
 use crate::{
     processor::{VideoProcessor, VisualGrid},
     template::Turn,
+    testing::{copy, fixture},
 };
 use specreel_checkpoint::ModelFiles;
 use specreel_record::{Failure, FailureClass};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures").join(name)
-}
-
-/// A copy of a checkpoint without its weights.
-fn copy(name: &str) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(fixture(name)).unwrap() {
-        let entry = entry.unwrap();
-        if entry.path().extension().is_none_or(|extension| extension != "safetensors") {
-            fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
-        }
-    }
-    dir
-}
 
 fn edit(dir: &Path, file: &str, change: impl FnOnce(String) -> String) {
     let path = dir.join(file);

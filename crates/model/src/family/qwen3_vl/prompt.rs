@@ -34,23 +34,6 @@ mod tests {
     use super::*;
     use crate::processor::VisualGrid;
 
-    fn text(timestamps_s: &[f64]) -> String {
-        let grid = VisualGrid { t: timestamps_s.len().div_ceil(2), h: 1, w: 1 };
-        let clip = ClipFacts { grid, sample_fps: 2.0, timestamps_s: timestamps_s.to_vec(), duration_s: 9.0 };
-        video_text(&clip, 2).text.replace("<|vision_start|><|video_pad|><|vision_end|>", "")
-    }
-
-    #[test]
-    fn each_pair_has_its_mean_time_with_one_decimal() {
-        // Halves go to even, as in Python.
-        assert_eq!(text(&[0.0, 0.5, 0.5, 1.0, 2.0, 2.5]), "<0.2 seconds><0.8 seconds><2.2 seconds>");
-        assert_eq!(text(&[0.0, 0.7, 0.1, 0.4]), "<0.3 seconds><0.2 seconds>");
-        // An odd number of frames repeats the last.
-        assert_eq!(text(&[0.0, 1.0, 3.0]), "<0.5 seconds><3.0 seconds>");
-        assert_eq!(text(&[0.0]), "<0.0 seconds>");
-        assert_eq!(text(&[3599.5, 3599.9]), "<3599.7 seconds>");
-    }
-
     #[test]
     fn the_marks_of_the_template_are_replaced_too() {
         let grid = VisualGrid { t: 2, h: 1, w: 1 };

@@ -101,14 +101,7 @@ mod tests {
             assert!(error.contains("config.json"), "{value}: {error}");
             assert!(value == json!(-1) || error.contains(name), "{value}: {error}");
         }
-        for (name, value) in [
-            ("hidden_act", json!("gelu")),
-            ("image_size", json!(13)),
-            ("model_type", json!("clip_vision_model")),
-            ("num_attention_heads", json!(3)),
-            ("patch_size", json!(16)),
-            ("layer_norm_eps", json!(0.0)),
-        ] {
+        for (name, value) in [("model_type", json!("clip_vision_model")), ("patch_size", json!(16))] {
             let mut config = whole.clone();
             config["vision_config"][name] = value;
             let error = SmolVlmVisionConfig::from_json(&config, 64).unwrap_err().to_string();

@@ -70,21 +70,11 @@ fn words(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processor::VisualGrid;
 
     #[test]
-    fn numbers_are_words() {
+    fn large_numbers_are_words() {
         // From num2words 0.5.
         let table = [
-            (1, "one"),
-            (10, "ten"),
-            (13, "thirteen"),
-            (20, "twenty"),
-            (21, "twenty-one"),
-            (64, "sixty-four"),
-            (90, "ninety"),
-            (100, "one hundred"),
-            (101, "one hundred and one"),
             (999, "nine hundred and ninety-nine"),
             (1000, "one thousand"),
             (1001, "one thousand and one"),
@@ -110,22 +100,5 @@ mod tests {
         for (seconds, want) in table {
             assert_eq!(clock(seconds), want);
         }
-    }
-
-    #[test]
-    fn a_clip_is_a_sentence_and_its_frames() {
-        let clip = ClipFacts {
-            grid: VisualGrid { t: 2, h: 2, w: 2 },
-            sample_fps: 0.01,
-            timestamps_s: vec![0.99, 6000.5],
-            duration_s: 6001.9,
-        };
-        let video = video_text(&clip, 1);
-        let want = "You are provided the following series of two frames from a 1:40:01 [H:MM:SS] video.\n\
-                    \nFrame from 00:00:<fake_token_around_image><global-img><image><fake_token_around_image>\
-                    \nFrame from 100:00:<fake_token_around_image><global-img><image><fake_token_around_image>\n\n";
-        assert_eq!(video.text, want);
-        assert_eq!(video.opening, "\nFrame from 00:00:<fake_token_around_image><global-img>");
-        assert_eq!(video.replace("User: <video>What?"), format!("User: {want}What?"));
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::fixture;
 
 #[test]
 fn many_frames_share_the_video_s_budget() {
@@ -122,7 +123,7 @@ fn smolvlm_s_file_for_images_has_what_videos_need() {
 
 #[test]
 fn published_files_say_what_the_families_do() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/published/processors");
+    let folder = fixture("published/processors");
     let smolvlm2 = SamplingSettings { fps: Some(1.0), min_frames: None, max_frames: Some(64) };
     let minicpmv = SamplingSettings { fps: None, min_frames: None, max_frames: Some(128) };
     for (name, family, sampling) in [
@@ -136,7 +137,7 @@ fn published_files_say_what_the_families_do() {
         let expected = ProcessorConfig { sampling, ..family.clone() };
         // Unless the files are read, it differs.
         let other = ProcessorConfig { mean: [0.1; 3], std: [0.9; 3], ..family };
-        assert_eq!(other.load(&Path::new(folder).join(name)).unwrap(), expected, "{name}");
+        assert_eq!(other.load(&folder.join(name)).unwrap(), expected, "{name}");
     }
 }
 

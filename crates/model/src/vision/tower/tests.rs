@@ -1,6 +1,6 @@
 //! Towers on a GPU against those on the CPU.
 
-use std::{ops::ControlFlow, path::Path};
+use std::ops::ControlFlow;
 
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::{
         qwen3_vl, smolvlm,
     },
     processor::Grid,
+    testing::fixture,
 };
 use specreel_tensor::{WeightType, gpu::testing::gpu_or_skip};
 
@@ -137,29 +138,11 @@ fn grids_on_a_gpu_do_not_depend_on_each_other() {
     }
 }
 
-#[test]
-fn progress_on_a_gpu_counts_layers_and_a_break_cancels() {
-    let Some(gpu) = gpu_or_skip() else { return };
-    let (_, config, grid) = configs()[0].clone();
-    let device = ComputeDevice::gpu_device(gpu, WeightType::F32);
-    let tower = Tower::load(&Checkpoint::random(), &config, &device).unwrap();
-    let patches = patches(&config, grid);
-    let mut steps = Vec::new();
-    let mut progress = |done, total| {
-        steps.push((done, total));
-        ControlFlow::Continue(())
-    };
-    tower.encode(&patches, &mut progress).unwrap();
-    assert_eq!(steps, [(1, 3), (2, 3), (3, 3)]);
-    let stopped = tower.encode(&patches, &mut |_, _| ControlFlow::Break(()));
-    assert!(matches!(stopped, Err(VisionError::Cancelled)));
-}
-
 /// Its heads have 12 values.
 #[test]
 fn a_tower_that_a_gpu_cannot_compute_is_on_the_cpu() {
     let Some(gpu) = gpu_or_skip() else { return };
-    let dir = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/parity/fixtures/gqa_tied");
+    let dir = fixture("gqa_tied");
     let config = VlConfig::read(&dir).unwrap().tower().unwrap();
     let device = ComputeDevice::gpu_device(gpu, WeightType::F32);
     let tower = Tower::load(&Checkpoint::open(&dir).unwrap(), &config, &device).unwrap();

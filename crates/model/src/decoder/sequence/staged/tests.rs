@@ -1,14 +1,11 @@
 //! Stages against passes over all rows, whose mask hides what later layers have dropped.
 
 use super::*;
-use crate::family::VideoLlm;
+use crate::{family::VideoLlm, testing};
 use specreel_tensor::WeightType;
 
 fn decoder(fixture: &str) -> Arc<Decoder> {
-    let dir = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("tests/parity/fixtures")
-        .join(fixture);
-    VideoLlm::load(&dir, WeightType::F32, &mut |_, _| {}).unwrap().decoder().clone()
+    VideoLlm::load(&testing::fixture(fixture), WeightType::F32, &mut |_, _| {}).unwrap().decoder().clone()
 }
 
 fn go_on(_: usize, _: usize) -> ControlFlow<()> {
