@@ -235,44 +235,31 @@ mod tests {
     fn formats_are_named_with_their_groups() {
         let int4 = json!({"num_bits": 4, "type": "int", "group_size": 128, "strategy": "group"});
         let fp8 = json!({"num_bits": 8, "type": "float", "strategy": "channel"});
+        let usual = |section: Value, shown: &'static str| ("quantization_config", section, shown);
+        let groups = |format: &str, weights: &Value| {
+            json!({
+                "quant_method": "compressed-tensors", "format": format,
+                "config_groups": {"group_0": {"weights": weights}},
+            })
+        };
+        let gptq = json!({"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:visual": {}}});
+        let mlx = json!({
+            "bits": 4, "group_size": 64, "mode": "affine",
+            "lm_head": {"bits": 6, "group_size": 64}, "visual": false,
+        });
         for (key, section, shown) in [
-            (
-                "quantization_config",
-                json!({"quant_method": "fp8", "weight_block_size": [128, 64]}),
-                "fp8, blocks of 128 × 64",
-            ),
-            ("quantization_config", json!({"quant_method": "fp8"}), "fp8, scales of tensors or rows"),
-            (
-                "quantization_config",
+            usual(json!({"quant_method": "fp8", "weight_block_size": [128, 64]}), "fp8, blocks of 128 × 64"),
+            usual(json!({"quant_method": "fp8"}), "fp8, scales of tensors or rows"),
+            usual(
                 json!({"quant_method": "awq", "bits": 4, "group_size": 128, "version": "GEMM"}),
                 "awq 4-bit, groups of 128",
             ),
-            (
-                "quantization_config",
-                json!({"quant_method": "gptq", "bits": 8, "group_size": -1}),
-                "gptq 8-bit, scales of rows",
-            ),
-            (
-                "quantization_config",
-                json!({"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:visual": {}}}),
-                "gptq 4-bit, groups of 32",
-            ),
-            (
-                "quantization_config",
-                json!({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": {"weights": int4}}}),
-                "int4, groups of 128",
-            ),
-            (
-                "compression_config",
-                json!({"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"weights": fp8}}}),
-                "fp8, scales of tensors or rows",
-            ),
+            usual(json!({"quant_method": "gptq", "bits": 8, "group_size": -1}), "gptq 8-bit, scales of rows"),
+            usual(gptq, "gptq 4-bit, groups of 32"),
+            usual(groups("pack-quantized", &int4), "int4, groups of 128"),
+            ("compression_config", groups("float-quantized", &fp8), "fp8, scales of tensors or rows"),
             ("quantization", json!({"bits": 4, "group_size": 64}), "mlx 4-bit, groups of 64"),
-            (
-                "quantization",
-                json!({"bits": 4, "group_size": 64, "mode": "affine", "lm_head": {"bits": 6, "group_size": 64}, "visual": false}),
-                "mlx 4-bit, groups of 64, others for some modules",
-            ),
+            ("quantization", mlx, "mlx 4-bit, groups of 64, others for some modules"),
         ] {
             for config in [json!({key: section}), json!({"text_config": {key: section}})] {
                 assert_eq!(Quantization::of(&config).unwrap().unwrap().to_string(), shown);

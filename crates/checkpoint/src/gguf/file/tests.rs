@@ -324,56 +324,35 @@ fn unsupported_types_are_listed_with_their_tensors_and_what_can_be_used() {
     let (good, empty) = (Draft::default().tensor("w", &[4], 0, 0).data(16).bytes(), bad(&[]));
     let error = "unsupported tensor types: TQ2_0 (3 tensors: blk.*.w.weight, output.weight), TQ1_0 (1 tensor: t); \
                  expected one of: F32";
-    let cached = "models--me--VL-GGUF/snapshots/0123";
-    let url = |name: &str| format!("https://huggingface.co/{name}");
-    let plain = "use the Q8_0 file of this model, often named VL-3B-Q8_0.gguf";
-    let name = "VL-3B-Q4_K_M.gguf";
-    for (path, bytes, beside, hint) in [
-        (name.to_owned(), empty.clone(), None, plain.to_owned()),
-        // Another file of the model, but none of another model or with such types itself.
-        (
-            name.into(),
-            empty.clone(),
-            Some(("VL-3B-F16.gguf", good.clone())),
-            "use VL-3B-F16.gguf, which is in the same directory and can be used".into(),
-        ),
-        (name.into(), empty.clone(), Some(("VL-3B-Q8_0.gguf", empty.clone())), plain.into()),
-        (name.into(), empty.clone(), Some(("VL-7B-Q8_0.gguf", good.clone())), plain.into()),
-        // The repository, by the cache and by the metadata.
-        (
-            format!("{cached}/{name}"),
-            empty.clone(),
-            None,
-            "use the Q8_0 file of this model: specreel models pull me/VL-GGUF:Q8_0".into(),
-        ),
-        (
-            format!("{cached}/Q8_0/VL-3B-Q8_0.gguf"),
-            empty.clone(),
-            None,
-            format!("specreel models pull me/VL-GGUF:{}", published::usable(Some("Q8_0"))),
-        ),
-        (
-            name.into(),
-            bad(&[("general.repo_url", &url("you/VL-GGUF"))]),
-            None,
-            "specreel models pull you/VL-GGUF:Q8_0".into(),
-        ),
-        (
-            name.into(),
-            bad(&[("general.base_model.0.repo_url", &url("you/VL-3B"))]),
-            None,
-            format!("{plain}, or the original: specreel models pull you/VL-3B"),
-        ),
-        // The base of a fine-tuned model, an owner alone, and what is no name.
-        (name.into(), bad(&[("general.base_model.0.repo_url", &url("you/Base-3B"))]), None, plain.into()),
-        (name.into(), bad(&[("general.repo_url", &url("unsloth"))]), None, plain.into()),
-        (name.into(), bad(&[("general.repo_url", &url("a/b\u{1b}[2Jgguf"))]), None, plain.into()),
-    ] {
-        let files: Vec<(&str, Vec<u8>)> = beside.into_iter().chain([(path.as_str(), bytes)]).collect();
-        let dir = folder(&files);
-        let found = problems(&dir, &path);
+    let check = |path: &str, bytes: &[u8], beside: Option<(&str, &[u8])>, hint: &str| {
+        let files = beside.into_iter().chain([(path, bytes)]);
+        let dir = folder(&files.map(|(name, bytes)| (name, bytes.to_vec())).collect::<Vec<_>>());
+        let found = problems(&dir, path);
         assert_eq!(found.len(), 1);
-        assert!(found[0].0.contains(error) && found[0].1.ends_with(&hint), "expected {hint}: {found:?}");
+        assert!(found[0].0.contains(error) && found[0].1.ends_with(hint), "expected {hint}: {found:?}");
+    };
+    let name = "VL-3B-Q4_K_M.gguf";
+    let plain = "use the Q8_0 file of this model, often named VL-3B-Q8_0.gguf";
+    check(name, &empty, None, plain);
+    // Another file of the model, but none of another model or with such types itself.
+    let usable = "use VL-3B-F16.gguf, which is in the same directory and can be used";
+    check(name, &empty, Some(("VL-3B-F16.gguf", &good)), usable);
+    check(name, &empty, Some(("VL-3B-Q8_0.gguf", &empty)), plain);
+    check(name, &empty, Some(("VL-7B-Q8_0.gguf", &good)), plain);
+    // The repository, by the cache and by the metadata.
+    let cached = |file: &str| format!("models--me--VL-GGUF/snapshots/0123/{file}");
+    let pulled = "use the Q8_0 file of this model: specreel models pull me/VL-GGUF:Q8_0";
+    check(&cached(name), &empty, None, pulled);
+    let other = format!("specreel models pull me/VL-GGUF:{}", published::usable(Some("Q8_0")));
+    check(&cached("Q8_0/VL-3B-Q8_0.gguf"), &empty, None, &other);
+    let of = |key: &str, repository: &str| bad(&[(key, &format!("https://huggingface.co/{repository}"))]);
+    let (own, base) = ("general.repo_url", "general.base_model.0.repo_url");
+    check(name, &of(own, "you/VL-GGUF"), None, "specreel models pull you/VL-GGUF:Q8_0");
+    let original = format!("{plain}, or the original: specreel models pull you/VL-3B");
+    check(name, &of(base, "you/VL-3B"), None, &original);
+    // The base of a fine-tuned model, an owner alone, and what is no name.
+    for (key, repository) in [(base, "you/Base-3B"), (own, "unsloth"), (own, "a/b\u{1b}[2Jgguf")] {
+        check(name, &of(key, repository), None, plain);
     }
     assert_ne!(published::usable(Some("Q8_0")), "Q8_0");
     let dir = folder(&[(name, empty)]);
