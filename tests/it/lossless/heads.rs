@@ -10,7 +10,7 @@ use specreel_model::{
 };
 
 /// Values between -1 and 1.
-fn noise(count: usize, seed: u64) -> Vec<f32> {
+pub fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state ^= state << 13;

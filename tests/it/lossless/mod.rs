@@ -450,21 +450,9 @@ fn variation_asks_the_text_after_the_video() {
 }
 
 #[test]
-fn loose_rules_accept_at_least_what_exact_accepts_and_keep_the_account() {
+fn a_loose_rule_accepts_more_than_the_exact_one() {
     let mut bench = Bench::new("sharded_untied", "gqa_tied", WeightType::Q8_0, 4);
-    let exact = bench.write(&Method::preset("naive").unwrap(), GREEDY, 40);
-    let names = "fly fly-entropy lenient lvspec lvspec-self lvspec-tree random-loose divergence glance";
-    for name in names.split(' ') {
-        let loose = bench.write(&specreel_bench::methods::preset(name).unwrap(), GREEDY, 40);
-        assert!(loose.ids.len() <= 40, "{name}");
-        assert!(loose.accepted <= loose.judged, "{name}");
-        if name == "lvspec" {
-            assert!(
-                loose.accepted > exact.accepted,
-                "lambda 0.7 loosens: {} {}",
-                loose.accepted,
-                exact.accepted
-            );
-        }
-    }
+    let accepted = |name| bench.write(&Method::preset(name).unwrap(), GREEDY, 40).accepted;
+    let [exact, loose] = ["naive", "lvspec"].map(accepted);
+    assert!(loose > exact, "lambda 0.7 loosens: {loose} {exact}");
 }

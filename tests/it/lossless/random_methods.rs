@@ -190,6 +190,14 @@ pub fn method(rng: &mut ChaCha8Rng) -> Method {
     }
 }
 
+/// True where drafts are drawn and pass min(1, p/q); everywhere else the target's token is drawn and compared.
+pub fn draws(method: &Method, sampler: Sampler) -> bool {
+    method.acceptance == (Acceptance::Sampled {})
+        && !sampler.is_greedy()
+        && matches!(method.shape, Shape::Chain { .. })
+        && method.drafter != (Drafter::None {})
+}
+
 /// One run; prints itself when something in it panics.
 struct Run {
     pair: usize,
@@ -212,12 +220,8 @@ impl Run {
         matches!(self.method.schedule, Schedule::Parallel { .. })
     }
 
-    /// True where drafts are drawn and pass min(1, p/q); everywhere else the target's token is drawn and compared.
     fn draws(&self) -> bool {
-        self.method.acceptance == (Acceptance::Sampled {})
-            && !self.sampler.is_greedy()
-            && matches!(self.method.shape, Shape::Chain { .. })
-            && self.method.drafter != (Drafter::None {})
+        draws(&self.method, self.sampler)
     }
 
     fn check(&self, written: &Written, bench: &Bench) {

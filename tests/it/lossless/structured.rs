@@ -11,7 +11,7 @@ use specreel_tensor::WeightType;
 
 use super::{
     GREEDY,
-    random_methods::{method, pick},
+    random_methods::{draws, method, pick},
     support::{Bench, Written},
 };
 
@@ -95,14 +95,6 @@ fn check_forced(written: &Written, method: &Method) -> usize {
     assert!(stats.accepted <= stats.judged && stats.judged <= stats.drafted);
     assert!(method.drafter != Drafter::None {} || forced == 0, "a target alone writes a token a pass");
     forced
-}
-
-/// True where drafts are drawn and pass min(1, p/q).
-fn draws(method: &Method, sampler: Sampler) -> bool {
-    method.acceptance == (Acceptance::Sampled {})
-        && !sampler.is_greedy()
-        && matches!(method.shape, Shape::Chain { .. })
-        && method.drafter != (Drafter::None {})
 }
 
 #[test]

@@ -134,16 +134,7 @@ fn noise(model: &VideoLlm, seed: u64) -> Patches {
         }
     };
     let (rows, row) = (grid.t * grid.h * grid.w, config.row());
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let data = (0..rows * row)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect();
-    Patches { data, grid, row }
+    Patches { data: heads::noise(rows * row, seed), grid, row }
 }
 
 impl Bench {
