@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::testing::{ByPrompt, LOSES, PANICS, SLOW, TURNS};
-use specreel_record::{Draft, PromptSeen, Stage, StopReason};
+use specreel_record::{Draft, PromptSeen, Stage, Stats, StopReason};
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::Method;
 use specreel_tensor::{DeviceChoice, gpu::testing};
@@ -57,6 +57,22 @@ impl Rig {
         }
     }
 
+    /// Look at the events of a request that succeeds. Returns how it ended, its ids and its figures.
+    fn play(
+        &mut self,
+        request: RunRequest,
+        mut each: impl FnMut(EventKind),
+    ) -> (StopReason, Vec<u32>, Stats) {
+        self.handle.send(Command::Run(Box::new(request))).unwrap();
+        loop {
+            match self.events.blocking_recv().unwrap().kind {
+                EventKind::Done { reason, ids, stats, .. } => return (reason, ids, *stats),
+                EventKind::Failed(failure) => panic!("{failure:?}"),
+                kind => each(kind),
+            }
+        }
+    }
+
     /// Run a request: whether its context was kept, and its failure.
     fn run(&mut self, request: RunRequest) -> (Option<bool>, Option<Failure>) {
         self.handle.send(Command::Run(Box::new(request))).unwrap();
@@ -74,16 +90,11 @@ impl Rig {
     /// True if this prompt's context, and not only the video's part of it, is kept: nothing is prefilled.
     fn is_kept(&mut self, prompt: &str) -> bool {
         let request = self.request(prompt);
-        self.handle.send(Command::Run(Box::new(request))).unwrap();
         let mut prefilled = false;
-        loop {
-            match self.events.blocking_recv().unwrap().kind {
-                EventKind::Stage { stage: Stage::Prefill, .. } => prefilled = true,
-                EventKind::Done { .. } => return !prefilled,
-                EventKind::Failed(failure) => panic!("{failure:?}"),
-                _ => {}
-            }
-        }
+        self.play(request, |kind| {
+            prefilled |= matches!(kind, EventKind::Stage { stage: Stage::Prefill, .. });
+        });
+        !prefilled
     }
 }
 
@@ -108,27 +119,22 @@ fn the_drafts_of_slow_steps_are_reported_before_they_are_verified() {
     for method in ["naive", "naive-tree", "parallelvlm"] {
         let mut request = RunRequest { max_new_tokens: 4, ..rig.request(SLOW) };
         request.method = Method::preset(method).unwrap();
-        rig.handle.send(Command::Run(Box::new(request))).unwrap();
         let (mut draft, mut steps, mut reported) = (None, 0, 0);
-        loop {
-            match rig.events.blocking_recv().unwrap().kind {
-                EventKind::Draft(Draft { index, drafted, drafted_text, parents }) => {
-                    assert_eq!((index, drafted.len()), (steps, drafted_text.len()), "{method}");
-                    assert!(draft.replace((drafted, parents)).is_none(), "{method}: two without a step");
-                }
-                EventKind::Step(step) => {
-                    steps += 1;
-                    let Some((drafted, parents)) = draft.take() else { continue };
-                    reported += 1;
-                    // If drafting continues meanwhile, the first draft of the next window is judged as well.
-                    assert_eq!(drafted, step.drafted[..drafted.len()], "{method}");
-                    assert_eq!(parents, step.parents, "{method}");
-                }
-                EventKind::Done { .. } => break,
-                EventKind::Failed(failure) => panic!("{failure:?}"),
-                _ => {}
+        rig.play(request, |kind| match kind {
+            EventKind::Draft(Draft { index, drafted, drafted_text, parents }) => {
+                assert_eq!((index, drafted.len()), (steps, drafted_text.len()), "{method}");
+                assert!(draft.replace((drafted, parents)).is_none(), "{method}: two without a step");
             }
-        }
+            EventKind::Step(step) => {
+                steps += 1;
+                let Some((drafted, parents)) = draft.take() else { return };
+                reported += 1;
+                // If drafting continues meanwhile, the first draft of the next window is judged as well.
+                assert_eq!(drafted, step.drafted[..drafted.len()], "{method}");
+                assert_eq!(parents, step.parents, "{method}");
+            }
+            _ => {}
+        });
         // How long the first step takes is not known.
         let most = if method.starts_with("naive") { steps - 1 } else { 0 };
         assert!(reported >= most, "{method}: {reported} of {steps}");
@@ -164,15 +170,7 @@ fn a_cancel_that_comes_too_late_hits_nothing_else() {
     let mut rig = Rig::new();
     let request = rig.request("first");
     for _ in 0..2 {
-        rig.handle.send(Command::Run(Box::new(request.clone()))).unwrap();
-        let reason = loop {
-            match rig.events.blocking_recv().unwrap().kind {
-                EventKind::Done { reason, .. } => break reason,
-                EventKind::Failed(failure) => panic!("{failure:?}"),
-                _ => {}
-            }
-        };
-        assert_ne!(reason, StopReason::Cancelled);
+        assert_ne!(rig.play(request.clone(), drop).0, StopReason::Cancelled);
         rig.handle.send(Command::Load(spec(DeviceChoice::Cpu))).unwrap();
         assert!(rig.switched().is_ok());
         // Both have ended; the next ones have the same numbers.
@@ -312,16 +310,8 @@ fn models_are_switched_on_any_device_and_a_run_is_the_same_as_with_them_alone() 
     let devices = [DeviceChoice::Cpu, DeviceChoice::Gpu(None)];
     for device in devices.into_iter().take(1 + usize::from(testing::gpu_or_skip().is_some())) {
         let text = |rig: &mut Rig| {
-            let mut request = rig.request("what is it");
-            request.method = Method::default();
-            rig.handle.send(Command::Run(Box::new(request))).unwrap();
-            loop {
-                match rig.events.blocking_recv().unwrap().kind {
-                    EventKind::Done { ids, .. } => return ids,
-                    EventKind::Failed(failure) => panic!("{failure:?}"),
-                    _ => {}
-                }
-            }
+            let request = RunRequest { method: Method::default(), ..rig.request("what is it") };
+            rig.play(request, drop).1
         };
         let (mut alone, mut rig) = (Rig::on(device), Rig::on(device));
         let pair = spec(device);
@@ -390,20 +380,13 @@ fn an_automatic_context_is_chosen_by_what_it_costs_and_saves() {
     let mut rig = Rig::new();
     let method = Method::preset("naive-auto").unwrap();
     let request = RunRequest { max_new_tokens: 1, method, ..rig.request("what is it") };
-    rig.handle.send(Command::Run(Box::new(request))).unwrap();
     let (mut named, mut seen) = (None, None);
-    loop {
-        match rig.events.blocking_recv().unwrap().kind {
-            EventKind::Started(started) => named = Some(started.method["context"]["kind"].clone()),
-            EventKind::Prompt(prompt) => seen = Some(prompt),
-            EventKind::Done { stats, .. } => {
-                assert_eq!(stats.drafter_visual_tokens, 0);
-                break;
-            }
-            EventKind::Failed(failure) => panic!("{failure:?}"),
-            _ => {}
-        }
-    }
+    let (.., stats) = rig.play(request, |kind| match kind {
+        EventKind::Started(started) => named = Some(started.method["context"]["kind"].clone()),
+        EventKind::Prompt(prompt) => seen = Some(prompt),
+        _ => {}
+    });
+    assert_eq!(stats.drafter_visual_tokens, 0);
     let seen = seen.unwrap();
     assert_eq!((named.unwrap().as_str(), seen.kept), (Some("auto"), Some(vec![])));
     assert_eq!(seen.notes, ["chosen for this run: draft model that sees no visual tokens"]);
@@ -417,16 +400,13 @@ fn an_automatic_method_says_what_it_chose_and_writes_the_same_text() {
     for method in ["autoregressive", "auto", "auto"] {
         let method = Method::preset(method).unwrap();
         let request = RunRequest { method, ..rig.request("what is it") };
-        rig.handle.send(Command::Run(Box::new(request))).unwrap();
         let mut chosen = None;
-        loop {
-            match rig.events.blocking_recv().unwrap().kind {
-                EventKind::Prompt(prompt) => chosen = prompt.chosen,
-                EventKind::Done { ids, .. } => break texts.push((ids, chosen)),
-                EventKind::Failed(failure) => panic!("{failure:?}"),
-                _ => {}
+        let (_, ids, _) = rig.play(request, |kind| {
+            if let EventKind::Prompt(prompt) = kind {
+                chosen = prompt.chosen;
             }
-        }
+        });
+        texts.push((ids, chosen));
     }
     assert_eq!(texts[0].1, None);
     for (ids, chosen) in &texts[1..] {
@@ -450,19 +430,13 @@ fn drafters_take_turns_within_a_run() {
     for (method, most) in [("autoregressive", 1), ("naive-auto", 2), ("naive-auto", 2)] {
         let method = Method::preset(method).unwrap();
         let request = RunRequest { method, max_new_tokens: 24, ..rig.request(TURNS) };
-        rig.handle.send(Command::Run(Box::new(request))).unwrap();
         let mut names = std::collections::BTreeSet::new();
-        let ids = loop {
-            match rig.events.blocking_recv().unwrap().kind {
-                EventKind::Step(step) => {
-                    assert_eq!(step.drafter.is_some(), most > 1 && !step.drafted.is_empty());
-                    names.extend(step.drafter);
-                }
-                EventKind::Done { ids, .. } => break ids,
-                EventKind::Failed(failure) => panic!("{failure:?}"),
-                _ => {}
+        let (_, ids, _) = rig.play(request, |kind| {
+            if let EventKind::Step(step) = kind {
+                assert_eq!(step.drafter.is_some(), most > 1 && !step.drafted.is_empty());
+                names.extend(step.drafter);
             }
-        };
+        });
         if plain.is_empty() {
             plain = ids;
             continue;
