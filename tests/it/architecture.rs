@@ -250,41 +250,6 @@ fn only_the_run_log_reads_steps_from_events() {
 }
 
 #[test]
-fn the_reader_of_uses_finds_groups_and_paths() {
-    let text = "use crate::{\n    engine::{self, Command},\n    model::x as y,\n    tui,\n};\n// crate::video\n\
-                fn f() { crate::record::g(); $crate::scenes::h() }\nuse crate::speculate::{Method, rules};\n";
-    assert_eq!(
-        uses(text, &["cli"]),
-        [
-            "engine::self",
-            "engine::Command",
-            "model::x",
-            "tui",
-            "record::g",
-            "speculate::Method",
-            "speculate::rules"
-        ]
-    );
-    let text = "use super::{\n    run::{Runner, Stop},\n    super::video,\n};\nfn f() { super::super::tui::draw(super::g()) }\n\
-                use super::*;\n";
-    assert_eq!(
-        uses(text, &["engine", "stages", "clip"]),
-        [
-            "engine::stages::run::Runner",
-            "engine::stages::run::Stop",
-            "engine::video",
-            "engine::tui::draw",
-            "engine::stages::g",
-            "engine::stages::"
-        ]
-    );
-    let edge = |from: &str, to: &str| (from.to_owned(), BTreeMap::from([(to.to_owned(), String::new())]));
-    let ring = BTreeMap::from([edge("a", "b"), edge("b", "c"), edge("c", "a")]);
-    assert_eq!(circle(&ring, "a").unwrap(), ["a", "b", "c", "a"]);
-    assert!(circle(&BTreeMap::from([edge("a", "b"), edge("b", "c")]), "a").is_none());
-}
-
-#[test]
 fn no_crate_of_the_product_knows_the_laboratory() {
     let names = ["bench", "lab", "modelled", "pruners", "scenes", "train"];
     let mut problems = Vec::new();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ffmpeg_next::util::format::Pixel;
 use specreel_record::{Failure, FailureClass, Span};
-use specreel_video::{Decoded, Division, Error, Frame, Rule, Sampling, Video, segments};
+use specreel_video::{Decoded, Division, Error, Frame, Rule, Sampling, Video, probe, segments};
 
 use crate::video::make::{Clip, File, number};
 
@@ -94,16 +94,6 @@ fn sampled_frames_of_the_embedded_clips_are_exact() {
 }
 
 #[test]
-fn the_family_rule_applies_and_the_rate_is_reported() {
-    let file = Clip::of(100).write();
-    let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
-    assert_eq!((frames.len(), decoded.plan.total_frames), (8, 100));
-    assert!((decoded.plan.sample_fps - 2.0).abs() < 0.01);
-    let (decoded, _) = run(&file.path, &Rule::QWEN_VL, Sampling::Fps(5.0));
-    assert_eq!(decoded.plan.indices.len(), 20);
-}
-
-#[test]
 fn a_raw_stream_without_time_stamps_is_counted() {
     let file = Clip { extension: "m4v", ..Clip::of(40) }.write();
     let (decoded, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Frames(4));
@@ -140,16 +130,18 @@ fn one_frame_and_one_pixel() {
 
 #[test]
 fn odd_sizes_and_high_bit_depths() {
-    for (width, height, pixel) in [
-        (97, 63, Pixel::YUV420P),
-        (96, 64, Pixel::YUV420P10LE),
-        (95, 1, Pixel::YUV444P),
-        (101, 33, Pixel::GRAY8),
-        (99, 65, Pixel::BGRA),
-        (97, 63, Pixel::YUV422P10LE),
+    for (width, height, pixel, name) in [
+        (97, 63, Pixel::YUV420P, "yuv420p"),
+        (96, 64, Pixel::YUV420P10LE, "yuv420p10le"),
+        (95, 1, Pixel::YUV444P, "yuv444p"),
+        (101, 33, Pixel::GRAY8, "gray"),
+        (99, 65, Pixel::BGRA, "bgra"),
+        (97, 63, Pixel::YUV422P10LE, "yuv422p10le"),
     ] {
         let file = Clip::lossless(20, width, height, pixel).write();
         exact(&file, &Rule::QWEN_VL, Sampling::Frames(4));
+        let probe = probe(&file.path).unwrap();
+        assert_eq!((probe.width, probe.height, probe.pixel_format.as_str()), (width, height, name));
     }
 }
 
@@ -167,13 +159,15 @@ fn levels_are_preserved() {
 fn rotated_clips_are_upright() {
     // Frame 1 has a white stripe at the stored left; a quarter turn clockwise brings it to the top.
     let bright = |f: &Frame, x: u32, y: u32| f.rgb[3 * (y * f.width + x) as usize] > 130;
-    for (matrix, size, white) in [
-        ([1, 0, 0, 1], (96, 64), (3, 32)),
-        ([0, 1, -1, 0], (64, 96), (32, 3)),
-        ([-1, 0, 0, -1], (96, 64), (92, 32)),
-        ([0, -1, 1, 0], (64, 96), (32, 92)),
+    for (matrix, degrees, size, white) in [
+        ([1, 0, 0, 1], 0, (96, 64), (3, 32)),
+        ([0, 1, -1, 0], 90, (64, 96), (32, 3)),
+        ([-1, 0, 0, -1], 180, (96, 64), (92, 32)),
+        ([0, -1, 1, 0], 270, (64, 96), (32, 92)),
     ] {
         let file = Clip::of(2).write().turned(matrix);
+        let probe = probe(&file.path).unwrap();
+        assert_eq!((probe.rotation_degrees, (probe.width, probe.height)), (degrees, size));
         let (_, frames) = run(&file.path, &Rule::QWEN_VL, Sampling::Auto);
         let frame = &frames[1];
         assert_eq!((frame.width, frame.height), size);
@@ -218,15 +212,6 @@ fn frames_are_decoded_as_they_are_asked_for() {
         [0, 5, 11]
     );
     assert_eq!(frames.finish().delivered, 3);
-}
-
-#[test]
-fn an_invalid_sampling_is_refused() {
-    let video = Video::open(&Clip::of(2).write().path).unwrap();
-    for sampling in [Sampling::Frames(0), Sampling::Fps(0.0), Sampling::Fps(f64::NAN), Sampling::Fps(-2.0)] {
-        let message = video.plan(None, &Rule::QWEN_VL, sampling).unwrap_err().to_string();
-        assert!(message.starts_with("invalid "), "{message}");
-    }
 }
 
 #[test]

@@ -25,31 +25,6 @@ fn a_container_without_a_count_gives_an_estimate() {
 }
 
 #[test]
-fn the_size_is_after_rotation() {
-    for (matrix, degrees, size) in
-        [([0, 1, -1, 0], 90, (64, 96)), ([-1, 0, 0, -1], 180, (96, 64)), ([0, -1, 1, 0], 270, (64, 96))]
-    {
-        let file = Clip::of(3).write().turned(matrix);
-        let probe = probe(&file.path).unwrap();
-        assert_eq!((probe.rotation_degrees, (probe.width, probe.height)), (degrees, size));
-    }
-}
-
-#[test]
-fn odd_sizes_and_pixel_formats() {
-    for (width, height, pixel, name) in [
-        (97, 63, Pixel::YUV420P, "yuv420p"),
-        (96, 64, Pixel::YUV420P10LE, "yuv420p10le"),
-        (1, 1, Pixel::YUV444P, "yuv444p"),
-        (33, 17, Pixel::GRAY8, "gray"),
-    ] {
-        let file = Clip::lossless(3, width, height, pixel).write();
-        let probe = probe(&file.path).unwrap();
-        assert_eq!((probe.width, probe.height, probe.pixel_format.as_str()), (width, height, name));
-    }
-}
-
-#[test]
 fn a_thumbnail_is_small_and_from_the_requested_position() {
     let file = Clip::h264(100, 20).write();
     for (share, want) in [(0.0, 0), (0.5, 50), (0.99, 99), (7.0, 99), (-1.0, 0), (f64::NAN, 0)] {
@@ -58,13 +33,6 @@ fn a_thumbnail_is_small_and_from_the_requested_position() {
         assert!(number(&picture).abs_diff(want) <= 1, "share {share} shows frame {}", number(&picture));
     }
     assert_eq!(thumbnail(&file.path, 0.5, 1000, 1000).unwrap().width, 96, "never enlarged");
-}
-
-#[test]
-fn a_thumbnail_is_upright() {
-    let file = Clip::of(5).write().turned([0, 1, -1, 0]);
-    let picture = thumbnail(&file.path, 0.0, 48, 48).unwrap();
-    assert_eq!((picture.width, picture.height), (32, 48));
 }
 
 #[test]
