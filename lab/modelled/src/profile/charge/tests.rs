@@ -179,21 +179,6 @@ fn a_pass_that_finds_the_end_emits_nothing() {
     assert_eq!((modelled.tokens, modelled.verify_ms, modelled.speedup()), (2, 30.0, 1.0));
 }
 
-fn tick(rows: usize, drafted: usize, emitted: usize) -> Tick {
-    Tick { rows, drafted, emitted }
-}
-
-#[test]
-fn ticks_follow_the_schedule() {
-    // All pass: one token, then whole windows; the rest at the end.
-    assert_eq!(ticks(&[true; 8], 3), [tick(1, 3, 1), tick(3, 3, 3), tick(3, 2, 3), tick(1, 0, 1)]);
-    // The third token is wrong: the second tick emits one draft and its replacement.
-    let wrong = [true, true, false, true, true];
-    assert_eq!(ticks(&wrong, 3), [tick(1, 3, 1), tick(3, 2, 2), tick(1, 2, 1), tick(1, 0, 1)]);
-    assert_eq!(ticks(&[false; 3], 2), [tick(1, 2, 1), tick(1, 2, 1), tick(1, 1, 1)]);
-    assert_eq!(ticks(&[], 3), []);
-}
-
 #[test]
 fn on_two_devices_the_slower_of_both_counts() {
     // Twelve tokens that all pass; a window of 10 ms / 2 ms.
