@@ -293,15 +293,6 @@ fn a_value_is_typed_and_an_invalid_one_stays() {
 }
 
 #[test]
-fn typing_replaces_a_suggested_value() {
-    let mut studio = ready();
-    assert_eq!(
-        press(&mut studio, "L 2 enter"),
-        [Effect::Cut("/demo/0.mp4".into(), specreel_video::Division::Even(2.0))]
-    );
-}
-
-#[test]
 fn the_caret_moves() {
     let mut studio = ready();
     press(&mut studio, "o / v / c l i p home delete ctrl-right x");

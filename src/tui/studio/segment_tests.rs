@@ -24,7 +24,8 @@ fn span(start: f64, end: f64) -> Span {
 /// A studio that captions the first clip in three segments; the first one runs.
 fn in_segments() -> (Studio, Vec<Effect>) {
     let mut studio = ready();
-    let effects = press(&mut studio, "L ctrl-u 1 0 enter");
+    // What is typed takes the place of the suggested length.
+    let effects = press(&mut studio, "L 1 0 enter");
     assert_eq!(effects, [Effect::Cut("/demo/0.mp4".into(), Division::Even(10.0))]);
     let segments = vec![span(0.0, 10.0), span(10.0, 20.0), span(20.0, 27.0)];
     let effects = studio.handle(Msg::Cut(Ok(segments)));

@@ -138,16 +138,6 @@ fn in_the_prompt_letters_are_text() {
 }
 
 #[test]
-fn prompts_that_were_run_come_back() {
-    let mut studio = after_a_run();
-    studio.model().prompt.set("Another one");
-    press(&mut studio, "e alt-up");
-    assert_eq!(studio.prompt(), "Describe the video.");
-    press(&mut studio, "alt-down");
-    assert_eq!(studio.prompt(), "Another one");
-}
-
-#[test]
 fn prepared_prompts_replace_the_prompt() {
     let mut studio = ready();
     press(&mut studio, "p down enter");

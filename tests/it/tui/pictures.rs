@@ -16,7 +16,7 @@ use specreel_scenes::{facts, render};
 use crate::tui::{
     picture,
     recorded::{CLIPS, Recording, clip, compared_before, feed, press, scene, steps, studio},
-    script::{asked, choose},
+    script::{asked, choose, watch_all},
 };
 
 fn docs() -> PathBuf {
@@ -95,9 +95,7 @@ fn a_run_as_it_is_watched() {
     let mut studio = studio("autoregressive", Pace::Auto, columns, rows);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     feed(&mut studio, run, Recording::Comparison.run(1));
-    while studio.is_playing() {
-        studio.handle(Msg::Advance(1000.0));
-    }
+    watch_all(&mut studio);
     let mut film = Vec::new();
     let mut take = |studio: &Studio, ms: u32| film.push((studio.picture(columns, rows), ms));
     take(&studio, 700);

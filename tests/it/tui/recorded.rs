@@ -11,7 +11,7 @@ use specreel_record::{Event, EventKind, Pace, RunLog, Session};
 use specreel_scenes::{Scene, render};
 use specreel_video::Frame;
 
-use crate::tui::script::{self, asked, choose, engine};
+use crate::tui::script::{self, asked, choose, engine, watch_all};
 
 /// The embedded clips, in the order of the studio's library.
 pub const CLIPS: [&str; 4] = ["three-shapes", "one-large-shape", "three-shots", "wide-two-shots"];
@@ -125,9 +125,7 @@ pub fn compared_before(method: &str, pace: Pace, columns: u16, rows: u16) -> Stu
     for (number, name) in [(1, "autoregressive"), (2, "naive")] {
         let run = asked(&choose(&mut studio, name)).unwrap();
         feed(&mut studio, run, Recording::Comparison.run(number));
-        while studio.is_playing() {
-            studio.handle(Msg::Advance(1000.0));
-        }
+        watch_all(&mut studio);
     }
     studio
 }

@@ -407,14 +407,32 @@ pub fn play(studio: &mut Studio, run: u64, steps: &[Step], reused: bool) -> Vec<
     done(studio, run, steps, StopReason::Eos)
 }
 
-/// A studio that plays a lossy run, at its beginning: all of it has been decoded.
-pub fn watched(theme: &str, columns: u16, rows: u16) -> Studio {
-    let (mut studio, _) = Studio::new(&StudioConfig { pace: Pace::Auto, ..config(theme) }).unwrap();
+/// A studio of this size whose models are loaded.
+pub fn opened(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
+    let (mut studio, _) = Studio::new(config).unwrap();
     studio.handle(Msg::Resize(columns, rows));
     loaded(&mut studio);
+    studio
+}
+
+/// The same, once a lossy run has been decoded.
+pub fn played(config: &StudioConfig, columns: u16, rows: u16) -> Studio {
+    let mut studio = opened(config, columns, rows);
     let run = asked(&press(&mut studio, "enter")).unwrap();
     play(&mut studio, run, &lossy(), false);
     studio
+}
+
+/// A studio that plays a lossy run, at its beginning: all of it has been decoded.
+pub fn watched(theme: &str, columns: u16, rows: u16) -> Studio {
+    played(&StudioConfig { pace: Pace::Auto, ..config(theme) }, columns, rows)
+}
+
+/// See what is played to its end.
+pub fn watch_all(studio: &mut Studio) {
+    while studio.is_playing() {
+        studio.handle(Msg::Advance(1000.0));
+    }
 }
 
 /// Start the comparison that is picked (the target alone, naive, lvspec), and play it until the third is in its middle.
@@ -514,9 +532,7 @@ pub fn baselines(theme: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
     let run = asked(&choose(&mut studio, "naive")).unwrap();
     let drafted: Vec<Step> = lossy().into_iter().map(strict).collect();
     play(&mut studio, run, &drafted, true);
-    while studio.is_playing() {
-        studio.handle(Msg::Advance(1000.0));
-    }
+    watch_all(&mut studio);
     studio
 }
 

@@ -4,7 +4,7 @@ use ratatui::style::Modifier;
 use specreel::tui::{ColorDepth, Effect, Msg, Studio, StudioConfig};
 use specreel_record::{Pace, Span};
 
-use crate::tui::script::{asked, config, loaded, lossy, play, press, screen, session, start, watched};
+use crate::tui::script::{config, lossy, opened, play, played, press, screen, session, start, watched};
 
 /// The modifiers of the first cell of this word in the right part of the screen; none if it is not there.
 fn modifiers(studio: &Studio, word: &str) -> Option<Modifier> {
@@ -122,7 +122,7 @@ fn a_smaller_screen_never_hides_the_caption_that_was_in_sight() {
 
 #[test]
 fn the_segments_of_a_clip_are_played_one_after_another() {
-    let mut studio = with_pace(Pace::Auto, "dark", 120, 40);
+    let mut studio = opened(&StudioConfig { pace: Pace::Auto, ..config("dark") }, 120, 40);
     press(&mut studio, "L enter");
     let segments = [0.0, 30.0, 60.0].windows(2).map(|w| Span { start: w[0], end: w[1] }).collect();
     let mut effects = studio.handle(Msg::Cut(Ok(segments)));
@@ -145,7 +145,7 @@ fn where_a_strike_may_not_be_seen_the_rejected_draft_is_in_brackets() {
     let cases = [(ColorDepth::None, false), (ColorDepth::Ansi, false), (ColorDepth::True, true)];
     for (colors, ascii) in cases {
         let config = StudioConfig { pace: Pace::Auto, colors, ascii, ..config("dark") };
-        let mut studio = played(config, 120, 40);
+        let mut studio = played(&config, 120, 40);
         press(&mut studio, ".");
         let screen = screen(&studio, 120, 40);
         assert!(screen.contains("A small green star [-drops-] falls down to"), "{colors:?}:\n{screen}");
@@ -162,33 +162,11 @@ fn where_a_strike_may_not_be_seen_the_rejected_draft_is_in_brackets() {
 
 #[test]
 fn the_pace_is_what_was_asked_for() {
-    let mut studio = with_pace(Pace::Speed(0.01), "dark", 120, 40);
-    let run = asked(&press(&mut studio, "enter")).unwrap();
-    play(&mut studio, run, &lossy(), false);
-    assert!(screen(&studio, 120, 40).contains("▶ slowed 100x"));
-    let mut studio = with_pace(Pace::Off, "dark", 120, 40);
-    let run = asked(&press(&mut studio, "enter")).unwrap();
-    play(&mut studio, run, &lossy(), false);
+    let paced = |pace| played(&StudioConfig { pace, ..config("dark") }, 120, 40);
+    assert!(screen(&paced(Pace::Speed(0.01)), 120, 40).contains("▶ slowed 100x"));
+    let mut studio = paced(Pace::Off);
     assert!(!studio.is_playing() && studio.caption().ends_with("until the end."));
     // A replay is played all the same.
     studio.handle(Msg::Loaded(Ok(session(&lossy(), false))));
     assert!(studio.is_playing());
-}
-
-fn with_pace(pace: Pace, theme: &str, columns: u16, rows: u16) -> Studio {
-    opened(StudioConfig { pace, ..config(theme) }, columns, rows)
-}
-
-fn opened(config: StudioConfig, columns: u16, rows: u16) -> Studio {
-    let (mut studio, _) = Studio::new(&config).unwrap();
-    studio.handle(Msg::Resize(columns, rows));
-    loaded(&mut studio);
-    studio
-}
-
-fn played(config: StudioConfig, columns: u16, rows: u16) -> Studio {
-    let mut studio = opened(config, columns, rows);
-    let run = asked(&press(&mut studio, "enter")).unwrap();
-    play(&mut studio, run, &lossy(), false);
-    studio
 }
