@@ -187,72 +187,44 @@ fn ties_say_how_close_the_tokens_are() {
 fn a_verification_says_whether_a_difference_was_to_be_expected() {
     use Promise::{Distribution, Nothing, Tokens};
     let plain = [1, 2, 3];
-    let table: [(&[u32], Promise, f32, bool, &str); 9] = [
-        (&plain, Tokens, 0.0, false, "identical, 3 of 3 tokens"),
-        (
-            &plain,
-            Nothing,
-            0.0,
-            false,
-            "identical, 3 of 3 tokens; the method is lossy and does not promise this",
-        ),
-        (
-            &[1, 9, 3],
-            Nothing,
-            0.25,
-            false,
-            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; expected: the method is lossy",
-        ),
-        (
-            &[1, 9, 3],
-            Tokens,
-            0.25,
-            false,
-            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.250 nats; please report this: the method is lossless",
-        ),
-        (
-            &[1, 9, 3],
-            Tokens,
-            0.001,
-            true,
-            "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"; the target's margin is 0.001 nats; expected: this device rounds passes of several rows differently",
-        ),
-        (
-            &[9],
-            Distribution,
-            -0.5,
-            false,
-            "differs at token 1 of 1: \" blue\", autoregressive decoding has \" red\"; the target finds it more likely by 0.500 nats; expected: drafts are accepted by chance, which keeps the distribution, not the text",
-        ),
-        (
-            &[1, 2],
-            Nothing,
-            2.0,
-            false,
-            "ends after 2 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
-        ),
-        (
-            &[1, 2, 3, 4],
-            Nothing,
-            2.0,
-            false,
-            "continues at token 4 with \" blue\", where autoregressive decoding ends with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
-        ),
-        (
-            &[],
-            Nothing,
-            2.0,
-            false,
-            "ends after 0 tokens, where autoregressive decoding continues with \" red\"; the target's margin is 2.000 nats; expected: the method is lossy",
-        ),
-    ];
-    for (ids, promises, gap, near, words) in table {
+    let says = |ids: &[u32], promises, gap, near, words: &str| {
         let EventKind::Verified(mut found) = testing::verified(ids, &plain) else { panic!() };
         found.promises = promises;
         if let Some(tie) = &mut found.difference {
             (tie.gap, tie.near) = (gap, near);
         }
         assert_eq!(verification(&found), words, "{ids:?}");
+    };
+    let identical = "identical, 3 of 3 tokens";
+    says(&plain, Tokens, 0.0, false, identical);
+    let unpromised = format!("{identical}; the method is lossy and does not promise this");
+    says(&plain, Nothing, 0.0, false, &unpromised);
+
+    let differs = |margin: &str, why: &str| {
+        let place = "differs at token 2 of 3: \" blue\", autoregressive decoding has \" red\"";
+        format!("{place}; the target's margin is {margin} nats; {why}")
+    };
+    let lossy = "expected: the method is lossy";
+    says(&[1, 9, 3], Nothing, 0.25, false, &differs("0.250", lossy));
+    let report = "please report this: the method is lossless";
+    says(&[1, 9, 3], Tokens, 0.25, false, &differs("0.250", report));
+    let rounds = "expected: this device rounds passes of several rows differently";
+    says(&[1, 9, 3], Tokens, 0.001, true, &differs("0.001", rounds));
+    let by_chance = "differs at token 1 of 1: \" blue\", autoregressive decoding has \" red\"; \
+                     the target finds it more likely by 0.500 nats; \
+                     expected: drafts are accepted by chance, which keeps the distribution, not the text";
+    says(&[9], Distribution, -0.5, false, by_chance);
+
+    for (ids, place) in [
+        (&[][..], "ends after 0 tokens, where autoregressive decoding continues with \" red\""),
+        (&[1, 2], "ends after 2 tokens, where autoregressive decoding continues with \" red\""),
+        (
+            &[1, 2, 3, 4],
+            "continues at token 4 with \" blue\", where autoregressive decoding ends with \" red\"",
+        ),
+    ] {
+        let words = format!("{place}; the target's margin is 2.000 nats; {lossy}");
+        says(ids, Nothing, 2.0, false, &words);
     }
 }
 
