@@ -340,4 +340,4 @@ pub(super) fn is_fatal(failure: &Failure) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

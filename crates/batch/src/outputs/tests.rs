@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::Kind;
 
-fn clips(dir: &Path, names: &[&str]) -> Vec<Clip> {
+/// Clips of these names, each written with its name.
+pub fn clips(dir: &Path, names: &[&str]) -> Vec<Clip> {
     let clip = |name: &&str| {
         std::fs::write(dir.join(name), name).unwrap();
         Clip { root: dir.into(), relative: name.into(), file: None }
@@ -89,15 +90,6 @@ fn a_claimed_clip_is_busy_for_others() {
     assert!(claims.len() == 2 && two.claim(&clips[0]).unwrap().is_none());
     drop(claims);
     assert!(two.claim(&clips[0]).unwrap().is_some());
-}
-
-#[test]
-fn two_clips_with_one_stem_do_not_share_a_sidecar() {
-    let dir = tempfile::tempdir().unwrap();
-    let clips = clips(dir.path(), &["a.mkv", "a.mp4"]);
-    let mut outputs = Outputs::open(options(Existing::Skip), &clips).unwrap();
-    assert!(outputs.need(&clips[0]).is_ok());
-    assert!(outputs.need(&clips[1]).unwrap_err().error.contains("belongs to"));
 }
 
 proptest! {

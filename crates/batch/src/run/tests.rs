@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Existing, Kind, Options, Sidecar};
+use crate::{Existing, Kind, Options, Sidecar, outputs::tests::clips};
 use specreel_client::fake::{FakeEngine, done, failed, prompt, request, started, step};
 use specreel_engine::Command;
 use specreel_record::FailureClass;
@@ -34,20 +34,22 @@ fn engine() -> (FakeEngine, Client) {
     })
 }
 
-fn clips(dir: &Path, names: &[&str]) -> Vec<Clip> {
-    let clip = |name: &&str| {
-        std::fs::write(dir.join(name), name).unwrap();
-        Clip { root: dir.into(), relative: name.into(), file: None }
-    };
-    names.iter().map(clip).collect()
-}
-
 fn run(
     client: &mut Client,
     clips: &[Clip],
     options: Options,
     change: impl FnOnce(&mut Batch<'_>),
 ) -> (Summary, Kept) {
+    let (ended, kept) = attempt(client, clips, options, change);
+    (ended.unwrap(), kept)
+}
+
+fn attempt(
+    client: &mut Client,
+    clips: &[Clip],
+    options: Options,
+    change: impl FnOnce(&mut Batch<'_>),
+) -> (Result<Summary, Halt>, Kept) {
     let interrupt = Interrupt::default();
     let (mut outputs, mut kept) = (Outputs::open(options, clips).unwrap(), Kept::default());
     let mut batch = Batch {
@@ -62,8 +64,8 @@ fn run(
     };
     change(&mut batch);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let summary = runtime.block_on(batch.run(clips.to_vec(), &mut outputs, &mut kept)).unwrap();
-    (summary, kept)
+    let ended = runtime.block_on(batch.run(clips.to_vec(), &mut outputs, &mut kept));
+    (ended, kept)
 }
 
 fn txt(prompts: &[&str]) -> Options {
@@ -190,21 +192,8 @@ fn models_that_cannot_be_loaded_end_the_batch() {
     let clips = clips(dir.path(), &["a.mp4"]);
     let (fake, mut client) = FakeEngine::silent();
     fake.emit(0, failed(FailureClass::Input, "no such model"));
-    let interrupt = Interrupt::default();
     let options = Options { existing: Existing::Overwrite, ..txt(&["p"]) };
-    let (mut outputs, mut kept) = (Outputs::open(options, &clips).unwrap(), Kept::default());
-    let mut batch = Batch {
-        client: &mut client,
-        interrupt: &interrupt,
-        request: request(1, "naive"),
-        part: Part::default(),
-        said: &|_| Ok(None),
-        polish: Polish::default(),
-        limit: None,
-        verify: None,
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let ended = runtime.block_on(batch.run(clips, &mut outputs, &mut kept));
+    let (ended, _) = attempt(&mut client, &clips, options, |_| {});
     assert!(matches!(ended, Err(Halt::Failed(failure)) if failure.error == "no such model"));
 }
 
