@@ -103,20 +103,32 @@ fn cut(n: usize) -> Option<usize> {
 /// between its steps ([`Step::plain_ms`]) or afterwards, against the run's own time per token.
 ///
 /// A pass between steps is compared with the steps up to the next one: a machine that is slow for a while slows both. Steps
-/// differ in tokens and rows, so their times are first divided by the median over the steps with as many rows; what remains
-/// is the machine. With p the time of the pass, T and n the run's time and tokens, and f the mean factor of those steps
+/// differ in tokens, rows and drafters, so their times are first divided by the median over the steps of the same drafter with as many
+/// rows; what remains is the machine. A step in which another drafter took over also read the prompt, which says nothing of the machine:
+/// it counts for the run's time only. With p the time of the pass, T and n the run's time and tokens, and f the mean factor of those steps
 /// relative to the whole run, the ratio is p · n / (T · f).
 ///
 /// n counts the end token: its pass takes time on both sides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
     steps: Vec<StepTime>,
+    /// The names of the drafters of a run that may change between them.
+    drafters: Vec<String>,
     ends: bool,
+}
+
+/// What a step's time depends on, apart from the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Work {
+    /// The number of the drafter; `None` if there is one only, or nothing was drafted.
+    drafter: Option<usize>,
+    rows: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct StepTime {
-    rows: usize,
+    /// `None` if it also did what no other step does.
+    work: Option<Work>,
     tokens: usize,
     ms: f64,
     plain_ms: Option<f64>,
@@ -130,8 +142,30 @@ impl Pace {
     }
 
     pub fn add(&mut self, step: &Step) {
-        let (rows, tokens, ms) = (step.judged, step.tokens.len(), step.total_ms());
-        self.steps.push(StepTime { rows, tokens, ms, plain_ms: step.plain_ms });
+        let (tokens, ms) = (step.tokens.len(), step.total_ms());
+        if let Some(name) = step.drafter.as_ref().filter(|name| !self.drafters.contains(name)) {
+            self.drafters.push(name.clone());
+        }
+        let work = self.work(step);
+        self.steps.push(StepTime { work, tokens, ms, plain_ms: step.plain_ms });
+    }
+
+    fn work(&self, step: &Step) -> Option<Work> {
+        let number = |name: &String| self.drafters.iter().position(|other| other == name);
+        let drafter = step.drafter.as_ref().and_then(number);
+        step.switched.is_none().then_some(Work { drafter, rows: step.judged })
+    }
+
+    /// The sum of these times relative to what such steps usually take: the machine's factor.
+    fn factor(usual: &BTreeMap<Work, f64>, steps: impl Iterator<Item = (Option<Work>, f64)>) -> Option<f64> {
+        let known = steps.filter_map(|(work, ms)| Some((*usual.get(&work?)?, ms)));
+        let (usual, ms) = known.fold((0.0, 0.0), |sum, (usual, ms)| (sum.0 + usual, sum.1 + ms));
+        (usual > 0.0 && ms > 0.0).then(|| ms / usual)
+    }
+
+    /// The factor of the whole run.
+    fn whole(&self, usual: &BTreeMap<Work, f64>) -> f64 {
+        Self::factor(usual, self.steps.iter().map(|step| (step.work, step.ms))).unwrap_or(1.0)
     }
 
     pub fn end(&mut self, reason: StopReason) {
@@ -156,19 +190,15 @@ impl Pace {
     pub fn ratios(&self) -> Vec<f64> {
         let Some(per_token) = self.per_token() else { return Vec::new() };
         let usual = self.usual();
-        let factor = |steps: &[StepTime]| {
-            let known: f64 = steps.iter().map(|step| usual[&step.rows]).sum();
-            let own: f64 = steps.iter().map(|step| step.ms).sum();
-            if known > 0.0 { own / known } else { 1.0 }
-        };
-        let whole = factor(&self.steps);
+        let whole = self.whole(&usual);
         let passes: Vec<(usize, f64)> =
             self.steps.iter().enumerate().filter_map(|(i, step)| Some((i, step.plain_ms?))).collect();
         let ends = passes.iter().skip(1).map(|(i, _)| *i).chain([self.steps.len()]);
         let ratio = |((begin, ms), end): (&(usize, f64), usize)| {
-            ms / per_token * whole / factor(&self.steps[*begin..end])
+            let beside = self.steps[*begin..end].iter().map(|step| (step.work, step.ms));
+            Some(ms / per_token * whole / Self::factor(&usual, beside)?)
         };
-        passes.iter().zip(ends).map(ratio).collect()
+        passes.iter().zip(ends).filter_map(ratio).collect()
     }
 
     /// The ratios of a later repetition of the same run, with a pass before each of its steps. Steps with a number of rows
@@ -176,10 +206,9 @@ impl Pace {
     pub fn ratios_of_repeat(&self, steps: &[Step]) -> Vec<f64> {
         let Some(per_token) = self.per_token() else { return Vec::new() };
         let usual = self.usual();
-        let known: f64 = self.steps.iter().map(|step| usual[&step.rows]).sum();
-        let whole = self.total_ms() / known;
+        let whole = self.whole(&usual);
         let ratio = |step: &Step| {
-            let factor = step.total_ms() / usual.get(&step.judged)?;
+            let factor = Self::factor(&usual, std::iter::once((self.work(step), step.total_ms())))?;
             Some(step.plain_ms? / per_token * whole / factor)
         };
         steps.iter().filter_map(ratio).collect()
@@ -188,10 +217,8 @@ impl Pace {
     /// The ratio of some later repeated steps of the same run and a pass timed with them.
     pub fn ratio_of_repeat(&self, plain_ms: f64, steps: &[Step]) -> Option<f64> {
         let (per_token, usual) = (self.per_token()?, self.usual());
-        let known: f64 = self.steps.iter().map(|step| usual[&step.rows]).sum();
-        let times = steps.iter().filter_map(|step| Some((step.total_ms(), *usual.get(&step.judged)?)));
-        let (own, like) = times.fold((0.0, 0.0), |sum, (own, like)| (sum.0 + own, sum.1 + like));
-        (own > 0.0).then(|| plain_ms / per_token * (self.total_ms() / known) / (own / like))
+        let factor = Self::factor(&usual, steps.iter().map(|step| (self.work(step), step.total_ms())))?;
+        Some(plain_ms / per_token * self.whole(&usual) / factor)
     }
 
     /// Milliseconds per token, the end token counted.
@@ -200,13 +227,13 @@ impl Pace {
         (tokens > 0 && ms > 0.0).then(|| ms / tokens as f64)
     }
 
-    /// The median time of a step by its number of rows, in milliseconds.
-    fn usual(&self) -> BTreeMap<usize, f64> {
-        let mut by_rows: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for step in &self.steps {
-            by_rows.entry(step.rows).or_default().push(step.ms);
+    /// The median time of a step by its work, in milliseconds.
+    fn usual(&self) -> BTreeMap<Work, f64> {
+        let mut by_work: BTreeMap<Work, Vec<f64>> = BTreeMap::new();
+        for (work, ms) in self.steps.iter().filter_map(|step| Some((step.work?, step.ms))) {
+            by_work.entry(work).or_default().push(ms);
         }
-        by_rows.into_iter().map(|(rows, times)| (rows, median(times).unwrap_or_default())).collect()
+        by_work.into_iter().map(|(work, times)| (work, median(times).unwrap_or_default())).collect()
     }
 }
 

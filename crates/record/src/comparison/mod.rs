@@ -1,9 +1,9 @@
 //! Methods side by side: one row per method, from the logs of its runs.
 //!
 //! All ratios are against autoregressive decoding in the same comparison: same clip, prompt, models and prefill. If a method
-//! ran several times, its row has the figures of the run of median speed, and its speedup is over the pairs of its i-th run
-//! and the baseline's, if there are enough. Where the engine has measured a run in more pairs
-//! ([`EventKind::Speed`](super::EventKind::Speed)), its figure is used. All speeds of a comparison follow from the baseline's
+//! ran several times, its row has the figures of one of its runs: the one that the engine has measured in the most pairs
+//! ([`EventKind::Speed`](super::EventKind::Speed)), else the one of median speed. Its speedup is that run's, or over the pairs of its
+//! i-th run and the baseline's, if these are more. All speeds of a comparison follow from the baseline's
 //! and these ratios.
 
 mod ttft;
@@ -52,7 +52,8 @@ pub struct Row {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// The run that these are the figures of: the one of median speed; of an even number, the slower of the middle two.
+    /// The run that these are the figures of: the one that was measured in the most pairs, else the one of median speed (of an even number,
+    /// the slower of the middle two).
     pub run: u64,
     /// Emitted tokens, the end token not counted.
     pub emitted: u64,
@@ -142,7 +143,7 @@ fn row(runs: &[RunLog], name: &str, plain: Option<Plain<'_>>) -> Row {
         lossless: own().all(RunLog::is_lossless),
         state,
         runs: finished,
-        figures: middle(runs, name).map(|run| figures(runs, run, plain)),
+        figures: shown(runs, name).map(|run| figures(runs, run, plain)),
         failure,
     }
 }
@@ -196,7 +197,7 @@ fn figures(runs: &[RunLog], run: &RunLog, plain: Option<Plain<'_>>) -> Figures {
     }
 }
 
-/// The measured speedup of a run's method with the most pairs: the engine's own, or over the pairs of its i-th finished run
+/// The measured speedup of a run with the most pairs: the engine's own, or over the pairs of its i-th finished run
 /// and the baseline's. `None` where there are too few.
 fn measured(runs: &[RunLog], run: &RunLog, baseline: &str) -> Option<(f64, Interval)> {
     let own = || runs.iter().filter(|other| other.name() == run.name() && other.is_finished());
@@ -208,11 +209,18 @@ fn measured(runs: &[RunLog], run: &RunLog, baseline: &str) -> Option<(f64, Inter
         // Without a drafter it prunes the target.
         _ => Limits::NONE,
     };
-    let of_engine = own().filter_map(|run| run.stats().speedup.as_ref());
-    let of_engine = of_engine.map(|told| (told.decode, told.interval));
+    let of_engine = run.stats().speedup.as_ref().map(|told| (told.decode, told.interval));
     let of_runs = PairedRatio::of(&ratios).and_then(|ratio| limits.cut(ratio));
     let of_runs = of_runs.map(|ratio| (ratio.middle, Interval::from(ratio)));
-    of_engine.chain(of_runs).max_by_key(|(_, interval)| interval.pairs)
+    of_engine.into_iter().chain(of_runs).max_by_key(|(_, interval)| interval.pairs)
+}
+
+/// The finished run whose figures a row has. A method may do something else in each of its runs, as `auto` does, so no row has a figure of one
+/// and a figure of another.
+fn shown<'a>(runs: &'a [RunLog], method: &str) -> Option<&'a RunLog> {
+    let pairs = |run: &RunLog| run.stats().speedup.as_ref().map(|told| told.interval.pairs);
+    let own = runs.iter().filter(|run| run.name() == method && run.is_finished() && pairs(run).is_some());
+    own.reduce(|best, run| if pairs(run) > pairs(best) { run } else { best }).or_else(|| middle(runs, method))
 }
 
 /// The finished run of median speed.

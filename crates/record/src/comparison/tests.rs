@@ -72,6 +72,26 @@ fn speeds_come_from_the_same_measurement_as_the_speedup() {
     assert_eq!(figures[1].contention, Some(0.4));
 }
 
+/// `auto` found a drafter only in its second run. The row is that of the run that was measured, in all of its figures.
+#[test]
+fn a_row_never_mixes_runs() {
+    let plain = finished(1, "plain", &[1, 2, 3, 4], 40.0);
+    let mut runs =
+        vec![plain, finished(2, "auto", &[1, 2, 3, 4], 39.0), finished(3, "auto", &[1, 2, 3, 4], 20.0)];
+    runs[1].stats_mut().tau = 0.1;
+    runs[2].stats_mut().speedup = Some(speedup(1.5, 80.0));
+    let figures = |runs: &[RunLog]| Comparison::of(runs, "plain").rows[1].figures.clone().unwrap();
+    let Figures { run, tau, decode_speedup, .. } = figures(&runs);
+    assert_eq!((run, tau, decode_speedup), (3, Some(2.0), Some(1.5)));
+    runs[2].stats_mut().speedup = None;
+    let Figures { run, tau, decode_speedup, .. } = figures(&runs);
+    assert_eq!(
+        (run, tau, decode_speedup),
+        (2, Some(0.1), None),
+        "the slower of the two, without a measurement"
+    );
+}
+
 /// Six runs each are also pairs, and limited by the counts: 4 tokens and the end token in 4 passes.
 #[test]
 fn repeated_runs_are_pairs_within_the_limits() {

@@ -97,6 +97,28 @@ fn steps_of_more_rows_are_not_taken_for_a_slow_machine() {
     assert!(ratios.iter().all(|ratio| (ratio - 4.0 * 10.0 / 20.0).abs() < 1e-9), "{ratios:?}");
 }
 
+/// The target decodes alone at 10 ms a token for 40 tokens; then another drafter reads the prompt in 500 ms, and steps with as many rows as
+/// before take 30 ms instead of 12. The machine is equally fast all the time.
+#[test]
+fn a_run_that_changes_its_drafter_is_as_fast_as_its_time_says() {
+    let by = |name: &str, ms: f64, plain_ms| Step { drafter: Some(name.into()), ..step(5, 3, ms, plain_ms) };
+    let mut steps = Vec::new();
+    for at in 0..10 {
+        steps.push(by("lookup", 12.0, (at % 5 == 0).then_some(10.0)));
+    }
+    steps.push(Step { switched: Some(Box::default()), ..by("model", 530.0, Some(10.0)) });
+    for at in 0..10 {
+        steps.push(by("model", 30.0, (at % 5 == 0).then_some(10.0)));
+    }
+    let pace = Pace::of(&steps);
+    let expected = 10.0 * 63.0 / (120.0 + 530.0 + 300.0);
+    let ratios = pace.ratios();
+    assert_eq!(ratios.len(), 4, "the pass before the change has no other step beside it");
+    assert!(ratios.iter().all(|ratio| (ratio - expected).abs() < 1e-9), "{ratios:?}, {expected}");
+    let beside = pace.ratio_of_repeat(20.0, &[by("lookup", 24.0, None), by("model", 60.0, None)]).unwrap();
+    assert!((beside - expected).abs() < 1e-9, "{beside}");
+}
+
 #[test]
 fn a_repetition_on_a_slower_machine_gives_the_same_ratio() {
     let pace = Pace::of(&[step(5, 4, 10.0, None), step(5, 2, 12.0, None), step(2, 2, 6.0, None)]);
