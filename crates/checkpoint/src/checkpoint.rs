@@ -65,6 +65,8 @@ pub struct Checkpoint {
     mapped: BTreeMap<String, gguf::NamedTensor>,
     /// See [`Checkpoint::part`].
     part: Option<&'static str>,
+    /// See [`Checkpoint::requantized`].
+    requantized: bool,
     /// Without files: see [`Checkpoint::random`].
     random: bool,
     progress: Option<LoadProgress>,
@@ -163,6 +165,7 @@ impl Checkpoint {
             adds_to_norms: false,
             mapped: BTreeMap::new(),
             part: None,
+            requantized: false,
             random: true,
             progress: None,
             weight_cache: None,
@@ -195,6 +198,16 @@ impl Checkpoint {
     /// The same checkpoint, reporting its loading to `progress`.
     pub fn with_progress(self, progress: LoadProgress) -> Self {
         Self { progress: Some(progress), ..self }
+    }
+
+    /// The same checkpoint, whose matrices are converted to the type that is asked for where a GGUF file has its own.
+    pub fn requantized(self) -> Self {
+        Self { requantized: true, ..self }
+    }
+
+    /// True if its matrices are used in the types of its file.
+    pub fn keeps_own_types(&self) -> bool {
+        self.files.gguf().is_some() && !self.requantized
     }
 
     /// The same checkpoint, whose converted weights are kept in a cache; see [`Checkpoint::open_weight_cache`].

@@ -27,6 +27,10 @@ pub struct ModelSpec {
     pub drafter_device: Option<DeviceChoice>,
     /// Weight type of the language models.
     pub dtype: WeightType,
+    /// Weight type of the drafter, to which a GGUF file is converted; `None` = as the target.
+    pub drafter_dtype: Option<WeightType>,
+    /// How many ids the drafter's head has rows for, the most frequent ones; `None` = all.
+    pub drafter_vocabulary: Option<usize>,
     /// Weight type of the vision towers on a CPU.
     pub tower_dtype: WeightType,
     /// Type of the KV cache on the CPU.
@@ -58,6 +62,7 @@ impl ModelSpec {
     /// Check that the requested weight type applies to a model. GGUF files keep their types; the type of most of their weights
     /// may be requested. Fails if both models are GGUF files of other types (class usage).
     pub fn check_dtype(&self, target: &ModelFiles, drafter: Option<&ModelFiles>) -> Result<(), Failure> {
+        let drafter = drafter.filter(|_| self.drafter_dtype.is_none());
         let (dtype, mut files) = (self.dtype, std::iter::once(target).chain(drafter));
         let fixed =
             |files: &ModelFiles| files.gguf().is_some_and(|model| model.main_type().name() != dtype.name());
@@ -87,7 +92,8 @@ impl ModelSpec {
 
     /// Open the drafter's device, with a queue of its own.
     pub fn open_drafter_device(&self) -> Result<ComputeDevice, Failure> {
-        let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), self.dtype)?;
+        let dtype = self.drafter_dtype.unwrap_or(self.dtype);
+        let device = ComputeDevice::open(self.drafter_device.unwrap_or(self.device), dtype)?;
         let device = device.with_tower(self.tower_dtype);
         // With a target on the CPU, a drafter on another device has a type of that device if the requested one is not available there.
         Ok(device.clone().with_kv_type(self.kv_type).unwrap_or(device))

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    cli::{Outcome, Program, event, events, fixture, with_clip},
+    cli::{Outcome, Program, event, events, fixture, lab_methods, with_clip},
     gguf_parts::{part_name, split},
 };
 
@@ -96,6 +96,36 @@ fn files_and_directories_draft_for_each_other() {
         };
         assert_eq!(run("naive"), run("autoregressive"));
     }
+}
+
+/// What drafts in fewer bits, or from fewer ids, drafts something else and changes no text.
+#[test]
+fn a_drafter_is_converted_and_drafts_from_fewer_ids() {
+    let program = with_clip();
+    let file = fixture("gguf/gqa_tied/model-q8_0.gguf");
+    let run = |method: &str, more: &[&str]| {
+        let models = ["--target", &file, "--drafter", &file, "--method", method];
+        events(&caption(&program, &[&models[..], more].concat()).ok().stdout)
+    };
+    let ids = |events: &[serde_json::Value]| event(events, "done")["ids"].clone();
+    let plain = ids(&run("autoregressive", &[]));
+    for (more, dtype) in [
+        (&["--drafter-dtype", "q4_0"][..], "q8_0, drafter q4_0"),
+        (&["--drafter-vocabulary", "256"], "q8_0"),
+        (&["--drafter-dtype", "q4_0", "--drafter-vocabulary", "256"], "q8_0, drafter q4_0"),
+    ] {
+        for method in ["naive", "naive-tree", "parallelvlm"] {
+            let all = run(method, more);
+            assert_eq!(
+                (event(&all, "ready")["dtype"].as_str(), ids(&all)),
+                (Some(dtype), plain.clone()),
+                "{method}"
+            );
+        }
+    }
+    let twin = run(&lab_methods("twin"), &[]);
+    assert_eq!(ids(&twin), plain);
+    assert!(event(&twin, "done")["stats"]["accepted"].as_u64().unwrap() > 0);
 }
 
 /// A directory in the home with copies of fixtures, as (name, fixture).

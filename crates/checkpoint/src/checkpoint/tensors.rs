@@ -64,7 +64,9 @@ impl Weights for Checkpoint {
     }
 
     fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Option<Vec<(Weight, usize)>>, CheckpointError> {
-        let Some(tensor) = self.find_mapped(name, &shape)? else { return Ok(None) };
+        let Some(tensor) = self.find_mapped(name, &shape)?.filter(|_| !self.requantized) else {
+            return Ok(None);
+        };
         if tensor.layout == RowLayout::Frames || tensor.stored != FileValues::Values {
             return Err(CheckpointError::tensor(name, "is no matrix"));
         }
@@ -125,7 +127,7 @@ impl Weights for Checkpoint {
     }
 
     fn keeps_types(&self) -> bool {
-        self.files.gguf().is_some()
+        self.keeps_own_types()
     }
 
     fn kept(&self, key: &str, shape: [usize; 2]) -> Option<KeptMatrix> {

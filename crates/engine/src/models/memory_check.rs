@@ -99,6 +99,8 @@ impl Work {
 pub(crate) struct Footprint {
     names: String,
     dtype: WeightType,
+    /// The drafter's, if it is not the target's.
+    drafter_dtype: Option<WeightType>,
     kv_type: KvType,
     target: Facts,
     drafter: Option<Facts>,
@@ -125,18 +127,34 @@ impl Footprint {
         let (files, beside) = (spec.target_files().ok()?, spec.drafter_files().ok().flatten());
         let names = std::iter::once(&files).chain(&beside).map(ModelFiles::name);
         let names = names.collect::<Vec<_>>().join(" with ");
-        let tower = spec.dtype.tower(spec.tower_dtype);
-        let read = |files: ModelFiles| Some(Facts::read_files(&files).ok()?.with_tower(tower));
+        let read = |files: ModelFiles, dtype: WeightType| {
+            Some(Facts::read_files(&files).ok()?.with_tower(dtype.tower(spec.tower_dtype)))
+        };
+        let read_drafter = |files| {
+            let mut facts = read(files, spec.drafter_dtype.unwrap_or(spec.dtype))?;
+            if spec.drafter_dtype.is_some() {
+                // It is converted from the types of its file.
+                (facts.stored, facts.on_gpu) = (None, 0);
+            }
+            Some(facts)
+        };
         let drafter = beside.filter(|_| memories[1] != DeviceMemory::Unknown);
         Some(Self {
             names,
             dtype: spec.dtype,
+            drafter_dtype: spec.drafter_dtype,
             kv_type: spec.kv_type,
-            target: read(files)?,
-            drafter: drafter.and_then(read),
+            target: read(files, spec.dtype)?,
+            drafter: drafter.and_then(read_drafter),
             memories,
             mapped: 0,
         })
+    }
+
+    /// Both models with their types, where this one is asked for.
+    fn models(&self, dtype: WeightType) -> impl Iterator<Item = (&Facts, WeightType)> {
+        let drafter = self.drafter.iter().map(move |facts| (facts, self.drafter_dtype.unwrap_or(dtype)));
+        std::iter::once((&self.target, dtype)).chain(drafter)
     }
 
     /// Refuse models that do not fit into the available memory, with a video if it is known.
@@ -160,17 +178,15 @@ impl Footprint {
         else {
             return false;
         };
-        let models = std::iter::once(&self.target).chain(&self.drafter).zip(loads);
-        let needs = models.filter(|(_, loads)| *loads);
-        let needs = needs.map(|(facts, _)| facts.need(self.dtype, self.kv_type, None, 0).total());
+        let needs = self.models(self.dtype).zip(loads).filter(|(_, loads)| *loads);
+        let needs = needs.map(|((facts, dtype), _)| facts.need(dtype, self.kv_type, None, 0).total());
         needs.sum::<u64>() <= available
     }
 
     /// Bytes of the weights of the models that are not kept.
     pub(crate) fn weights(&self, kept: Kept) -> u64 {
-        let models = std::iter::once(&self.target).chain(&self.drafter).zip([kept.target, kept.drafter]);
-        let needs = models.filter(|(_, kept)| !kept);
-        let needs = needs.map(|(facts, _)| facts.need(self.dtype, self.kv_type, None, 0));
+        let needs = self.models(self.dtype).zip([kept.target, kept.drafter]).filter(|(_, kept)| !kept);
+        let needs = needs.map(|((facts, dtype), _)| facts.need(dtype, self.kv_type, None, 0));
         needs.map(|need| need.weights + need.tower).sum()
     }
 
@@ -247,7 +263,7 @@ impl Footprint {
 
     /// Bytes of both models in one memory, with their weights or without, and of a run. The models share the video's patches.
     fn need(&self, pool: &Pool, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
-        let one = |(facts, memory): (&Facts, &DeviceMemory)| {
+        let one = |((facts, dtype), memory): ((&Facts, WeightType), &DeviceMemory)| {
             let (sample, new_tokens) =
                 (work.map(|work| &work.sample), work.map_or(0, |work| work.new_tokens));
             let mut need = facts.need(dtype, self.kv_type, sample, new_tokens);
@@ -259,7 +275,7 @@ impl Footprint {
         };
         let patches = work.map_or(0, |work| 4 * work.sample.patch_values as u64);
         let shared = Need { work: if *pool == Pool::System { patches } else { 0 }, ..Need::default() };
-        let both = std::iter::once(&self.target).chain(&self.drafter).zip(&self.memories);
+        let both = self.models(dtype).zip(&self.memories);
         both.map(one).fold(shared, |a, b| a + b)
     }
 

@@ -12,7 +12,16 @@ fn pair(dtype: WeightType) -> Footprint {
     };
     let (target, drafter) = (read("target"), Some(read("drafter")));
     let memories = [DeviceMemory::System, DeviceMemory::System];
-    Footprint { names: "a with b".into(), dtype, kv_type: KvType::Auto, target, drafter, memories, mapped: 0 }
+    Footprint {
+        names: "a with b".into(),
+        dtype,
+        drafter_dtype: None,
+        kv_type: KvType::Auto,
+        target,
+        drafter,
+        memories,
+        mapped: 0,
+    }
 }
 
 fn long(pair: &Footprint) -> Work {

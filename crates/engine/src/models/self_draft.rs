@@ -41,7 +41,7 @@ impl SelfDrafters {
         if let Some(loaded) = self.find(dtype) {
             return Ok(Some(loaded));
         }
-        let checkpoint = VideoLlm::open(&self.spec.target_files().map_err(Failure::from)?)?;
+        let checkpoint = VideoLlm::open(&self.spec.target_files().map_err(Failure::from)?)?.requantized();
         let needed = check(target, &checkpoint, dtype)?;
         if !fits(needed) {
             let error = format!(
@@ -65,6 +65,9 @@ impl SelfDrafters {
     }
 }
 
+/// Rows that reach every expert.
+const ALL_EXPERTS: usize = 1 << 20;
+
 /// The bytes that the target quantized to this type needs. Refuses one that would not be smaller than the target.
 fn check(target: &VideoLlm, checkpoint: &Checkpoint, dtype: WeightType) -> Result<u64, Failure> {
     let refuse = |problem: String, hint: &str| Failure {
@@ -72,16 +75,17 @@ fn check(target: &VideoLlm, checkpoint: &Checkpoint, dtype: WeightType) -> Resul
         error: format!("{} in {} cannot draft for itself: {problem}", target.name(), dtype.name()),
         hint: Some(hint.into()),
     };
-    if checkpoint.files().gguf().is_some() {
-        let problem = "a GGUF file keeps its types".to_owned();
-        return Err(refuse(problem, "load the checkpoint in Hugging Face layout, or omit drafter.dtype"));
-    }
     let own = target.device().dtype();
-    let [needed, now] = [dtype, own].map(|dtype| target.bytes_in(checkpoint, dtype));
+    // Embeddings are looked up: what drafting reads are the matrices.
+    let needed = target.matrix_bytes_in(dtype);
+    let (own, now) = match checkpoint.files().gguf() {
+        Some(model) => (model.main_type().name(), target.decoder().pass_bytes(ALL_EXPERTS) as u64),
+        None => (own.name(), target.matrix_bytes_in(own)),
+    };
     if needed < now {
-        return Ok(needed);
+        return Ok(target.bytes_in(checkpoint, dtype));
     }
-    let problem = format!("it needs {} and is not smaller than the target in {}", bytes(needed), own.name());
+    let problem = format!("it needs {} and is not smaller than the target in {own}", bytes(needed));
     Err(refuse(
         problem,
         "pick a smaller type for drafter.dtype, or load the target in a larger one with --dtype",

@@ -7,7 +7,7 @@ use std::{
     ops::{Deref, DerefMut, Range},
 };
 
-use super::{Input, Logits, Mask, Pass, Positions, States, Taps, buffers::PassBuffers};
+use super::{DraftVocabulary, Input, Logits, Mask, Pass, Positions, States, Taps, buffers::PassBuffers};
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
@@ -152,6 +152,12 @@ pub trait DeviceDecoder: Send + Sync {
         config: &TextConfig,
         outputs: Option<usize>,
     ) -> Loaded<Decoder>;
+
+    /// The ids that the rows of its head stand for; `None` if they are all, in order.
+    fn vocabulary(&self) -> Option<&DraftVocabulary>;
+
+    /// See [`Decoder::with_vocabulary`].
+    fn short(&self, checkpoint: &Checkpoint, vocabulary: DraftVocabulary) -> Loaded<Decoder>;
 
     /// Load a matrix onto this decoder's device, in its weight type.
     fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix>;

@@ -22,12 +22,15 @@ pub mod rope;
 mod row_check;
 pub mod self_test;
 pub mod sequence;
+mod shortlist;
+mod vocabulary;
 
 use specreel_tensor::Result;
 
 pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, SequenceCache, Workspace};
 pub use rope::Positions;
 pub use sequence::{Sequence, Staged};
+pub use vocabulary::DraftVocabulary;
 
 use super::config::TextConfig;
 pub use specreel_tensor::{

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Cache, Decoder, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
+    Cache, Decoder, DraftVocabulary, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
     buffers::PassBuffers,
     cache::HybridCache,
     check_pass,
@@ -11,6 +11,7 @@ use super::{
     layer::{DecoderLayer, Mixer},
     parts::{self, FeedForward},
     rope::Rope,
+    shortlist::{self, ShortRows},
 };
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
@@ -35,6 +36,8 @@ pub(super) struct OnDevice<D: DecoderOps> {
     layers: Vec<Arc<DecoderLayer<D>>>,
     norm: Arc<Norm<D::Vector>>,
     pub(super) head: Arc<D::Matrix>,
+    /// The ids of the head's rows, if they are not all.
+    vocabulary: Option<Arc<DraftVocabulary>>,
     rope: Rope,
 }
 
@@ -49,6 +52,7 @@ impl<D: DecoderOps> Clone for OnDevice<D> {
             layers: self.layers.clone(),
             norm: self.norm.clone(),
             head: self.head.clone(),
+            vocabulary: self.vocabulary.clone(),
             rope: self.rope.clone(),
         }
     }
@@ -88,6 +92,7 @@ impl<D: DecoderOps> OnDevice<D> {
             layers,
             norm: Arc::new(parts::norm(&ops, parts::NORM, c, checkpoint)?),
             head: Arc::new(head),
+            vocabulary: None,
             rope: Rope::new(c),
             config: c.clone(),
             ops,
@@ -171,6 +176,17 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         };
         let layer = DecoderLayer::load_entered(&self.ops, checkpoint, config, 0)?;
         Ok(Decoder::new(Self { head, ..self.around(vec![layer], checkpoint, config)? }))
+    }
+
+    fn vocabulary(&self) -> Option<&DraftVocabulary> {
+        self.vocabulary.as_deref()
+    }
+
+    fn short(&self, checkpoint: &Checkpoint, vocabulary: DraftVocabulary) -> Loaded<Decoder> {
+        let rows = ShortRows::new(checkpoint, self.config.vocab, vocabulary.ids());
+        let head = self.ops.matrix(&shortlist::head(&self.config, vocabulary.len()), &rows)?;
+        let (head, vocabulary) = (Arc::new(head), Some(Arc::new(vocabulary)));
+        Ok(Decoder::new(Self { head, vocabulary, ..self.clone() }))
     }
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix> {

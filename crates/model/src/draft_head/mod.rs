@@ -28,12 +28,12 @@ use std::{
 
 use specreel_tensor::{CheckpointError, Result};
 
+pub use super::decoder::DraftVocabulary;
 pub use config::{
     DraftHeadConfig, Eagle3Config, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows,
     last_attention_layer, layer_of,
 };
 pub use dflash::{BlockAttention, BlockConfig};
-pub use eagle3::DraftVocabulary;
 pub use selector::{Selector, SelectorConfig};
 pub use states::{ReadStates, StateReader, TextStates};
 pub use vispec::Compressed;

@@ -11,6 +11,11 @@ impl VideoLlm {
         parts::bytes(self.decoder().config(), dtype, checkpoint.value_bytes("model.embed_tokens.weight"))
     }
 
+    /// The bytes of its matrices in this weight type, without the table of embeddings.
+    pub fn matrix_bytes_in(&self, dtype: WeightType) -> u64 {
+        parts::bytes(self.decoder().config(), dtype, 0)
+    }
+
     /// The language model of this model's `checkpoint` in another weight type, on the same device.
     pub fn self_draft(&self, checkpoint: &Checkpoint, dtype: WeightType) -> Result<Decoder, ModelError> {
         let device = self.device().with_dtype(dtype);

@@ -143,7 +143,10 @@ impl VideoLlm {
         checkpoint.kept().finish(checkpoint);
         Ok(Self {
             name: files.name(),
-            stored: files.gguf().map(|model| model.main_type().name()),
+            stored: files
+                .gguf()
+                .filter(|_| checkpoint.keeps_own_types())
+                .map(|model| model.main_type().name()),
             device: device.clone(),
             config,
             rope: Rope::Auto,
@@ -164,6 +167,20 @@ impl VideoLlm {
             return Err(ModelError::Rope { model: self.name, problem });
         }
         self.rope = rope;
+        Ok(self)
+    }
+
+    /// The same model for drafting, with a head for the `size` ids that come first in its vocabulary, which tokenizers order by frequency, and for
+    /// those that end a text. The whole head is not kept. `checkpoint` is its own. Fails if the head cannot be read.
+    pub fn with_vocabulary(mut self, checkpoint: &Checkpoint, size: usize) -> Result<Self, ModelError> {
+        let all = self.tokenizer.vocabulary();
+        if size < all {
+            let ends = self.tokenizer.end_ids().iter().copied().filter(|id| *id as usize >= size);
+            let mut ids: Vec<u32> = (0..size as u32).chain(ends).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            self.decoder = Arc::new(self.decoder.with_vocabulary(checkpoint, ids)?);
+        }
         Ok(self)
     }
 
