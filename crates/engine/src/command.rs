@@ -55,6 +55,8 @@ pub struct RunRequest {
     pub text: Sampler,
     /// How many of the target's most likely tokens to report with each token.
     pub logprobs: usize,
+    /// Prompt lookup also searches the texts of earlier requests that allow it, which are for other clips, as this one's text will be.
+    pub reuse_texts: bool,
     /// Measure the speed of this run in pairs while the engine is idle afterwards ([`EventKind::Speed`]). Any command or
     /// cancel ends that at once.
     ///
@@ -98,6 +100,7 @@ impl Default for RunRequest {
             constraint: None,
             text: Sampler::GREEDY,
             logprobs: 0,
+            reuse_texts: false,
             measure: false,
             verifies: None,
             estimate_only: false,
@@ -185,6 +188,7 @@ pub struct Reading {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "commands are few, and models are seldom loaded")]
 pub enum Command {
     /// From now on load and run even if the available memory seems too small.
     IgnoreMemory,

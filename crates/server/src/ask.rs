@@ -91,6 +91,8 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
             Some(Limit::Window) => MAX_NEW_TOKENS,
         },
         cut_to_window: limit == Some(Limit::Window),
+        // Drafts are reported, and no client is to see what another one's answer said.
+        reuse_texts: false,
         text,
         stop: request.stop,
         logprobs: logprobs.map_or(0, |count| count.max(1)),

@@ -238,6 +238,7 @@ pub fn request(
         effort: settings.reasoning_effort.value.clone(),
         constraint: constraint::of(args)?,
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
+        reuse_texts: settings.reuse_texts.or(true),
         text: specreel_speculate::Sampler {
             temperature: args.temperature,
             top_p: args.top_p,

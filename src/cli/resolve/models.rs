@@ -47,11 +47,15 @@ fn unused(args: &RunArgs, methods: &[&Method]) -> Vec<String> {
             notes.push(format!("--drafter {} is not used: {which}{not} with {what}", drafter.display()));
         }
     }
-    if args.drafter_device.is_some()
-        && !methods.iter().any(|m| matches!(m.drafter, Drafter::Auto {} | Drafter::Model {}))
-    {
+    let drafts = methods.iter().any(|m| matches!(m.drafter, Drafter::Auto {} | Drafter::Model {}));
+    let options = [
+        ("--drafter-device", args.drafter_device.is_some()),
+        ("--drafter-dtype", args.drafter_dtype.is_some()),
+        ("--drafter-vocabulary", args.drafter_vocabulary.is_some()),
+    ];
+    for (option, _) in options.into_iter().filter(|(_, is_given)| *is_given && !drafts) {
         let not = if methods.len() == 1 { " has no" } else { " has a" };
-        notes.push(format!("--drafter-device is not used: {which}{not} draft model"));
+        notes.push(format!("{option} is not used: {which}{not} draft model"));
     }
     notes
 }

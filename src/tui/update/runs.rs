@@ -127,6 +127,8 @@ pub(crate) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Met
         video: subject.video.clone(),
         prompt: subject.prompt.clone(),
         method: method.clone(),
+        // Runs on a whole clip are compared.
+        reuse_texts: usual.reuse_texts && subject.segment.is_some(),
         ..model.config.request.clone()
     };
     if let Some(said) = &subject.said {

@@ -6,6 +6,7 @@ pub mod memory_check;
 mod mtp_layer;
 pub mod sampling;
 mod self_draft;
+mod texts;
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::{grammars::Grammars, memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters};
+use self::{
+    grammars::Grammars, memory_check::Footprint, mtp_layer::MtpLayer, self_draft::SelfDrafters, texts::Texts,
+};
 use crate::events::{CancelToken, EventSender, internal};
 use specreel_checkpoint::{LoadProgress, ModelFiles};
 use specreel_demo as assets;
@@ -51,6 +54,8 @@ pub struct Models {
     pub(crate) self_drafters: SelfDrafters,
     /// The target's own layer for multi-token prediction, where a method asks for it.
     pub(crate) mtp: MtpLayer,
+    /// What the target has written.
+    pub(crate) texts: Texts,
     /// Constraints, compiled against the target's vocabulary.
     pub(crate) grammars: Grammars,
     rope: Rope,
@@ -184,6 +189,7 @@ impl Models {
             dtype,
             self_drafters: SelfDrafters::new(spec),
             mtp: MtpLayer::new(spec, has_mtp),
+            texts: Texts::default(),
             grammars: Grammars::default(),
             footprint: footprint.map(|footprint| footprint.with_mapped(mapped)),
             embedded: assets::is_embedded_target(&spec.target),
@@ -208,7 +214,13 @@ impl Kept {
         };
         let drafter = |spec: &ModelSpec| {
             let device = spec.drafter_device.unwrap_or(spec.device);
-            (spec.drafter.clone(), spec.drafter_mmproj.clone(), device, ways(spec))
+            (
+                spec.drafter.clone(),
+                spec.drafter_mmproj.clone(),
+                device,
+                (spec.drafter_dtype, spec.drafter_vocabulary),
+                ways(spec),
+            )
         };
         Self {
             target: target(old) == target(new),
@@ -256,23 +268,31 @@ impl Halves {
         let target_device = (!kept.target).then(|| spec.open_target_device()).transpose()?;
         let loads_drafter = spec.drafter.is_some() && !kept.drafter;
         let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
-        let read = |files: &ModelFiles, device: &ComputeDevice| {
-            let checkpoint = VideoLlm::open(files)?
+        let read = |files: &ModelFiles, device: &ComputeDevice, [requantized, drafts]: [bool; 2]| {
+            let checkpoint = VideoLlm::open(files)?;
+            let checkpoint = if requantized { checkpoint.requantized() } else { checkpoint };
+            let checkpoint = checkpoint
                 .with_progress(load_progress(sender, cancel))
                 .with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
+            let model = match spec.drafter_vocabulary.filter(|_| drafts) {
+                Some(size) => model.with_vocabulary(&checkpoint, size)?,
+                None => model,
+            };
             Ok::<_, ModelError>((model, mtp::is_in(&checkpoint)))
         };
         let (files, drafter_files) = (spec.target_files()?, spec.drafter_files()?);
         spec.check_dtype(&files, drafter_files.as_ref())?;
         let target = target_device.map(|device| {
-            let (target, has_mtp) = read(&files, &device)?;
+            let (target, has_mtp) = read(&files, &device, [false; 2])?;
             Ok::<_, ModelError>((target.with_rope(spec.rope)?, has_mtp))
         });
         let target = target.transpose()?;
         let drafter = drafter_files.as_ref().zip(beside.as_ref());
+        let requantized = spec.drafter_dtype.is_some();
         let drafter =
-            drafter.map(|(files, device)| Ok::<_, ModelError>(read(files, device)?.0)).transpose()?;
+            drafter.map(|(files, device)| Ok::<_, ModelError>(read(files, device, [requantized, true])?.0));
+        let drafter = drafter.transpose()?;
         Ok(Self { target, drafter })
     }
 }

@@ -125,6 +125,10 @@ impl Runner<'_> {
                     strict_words.contains(&text)
                 })
         };
+        let earlier = match self.request.reuse_texts {
+            true => self.models.texts.before(&self.context_key()),
+            false => Vec::new(),
+        };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let contenders = if decoding.method.drafts() { decoding.contenders } else { &[] };
@@ -132,6 +136,7 @@ impl Runner<'_> {
             plain_passes: decoding.plain_passes,
             on_draft: decoding.on_draft,
             chosen: contenders.first(),
+            earlier: &earlier,
             ..self.config(decoding.method, decoding.max_new_tokens, &protected, grammar.as_ref(), row_ms)
         };
         let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
@@ -334,6 +339,9 @@ impl Runner<'_> {
             drafter_ms: front.drafter_ms,
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
+        if self.request.reuse_texts && reason != StopReason::Cancelled {
+            self.models.texts.add(&self.context_key(), &ids);
+        }
         // Before the last event: a command that waits for it ends the process.
         self.planner().learn(plan, &finished, stats, context.prompt.ids.len(), reason);
         self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });

@@ -68,7 +68,7 @@ impl Runner<'_> {
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
         self.self_drafter(&self.request.method.drafter)?;
-        let key = (self.clip_key(), self.request.reading());
+        let key = self.context_key();
         self.ensure_clip(cache, &key, &mut stats)?;
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         let prompt = self.lay_out(&clip.facts)?.ids.len();

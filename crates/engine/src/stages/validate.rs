@@ -56,7 +56,7 @@ impl Runner<'_> {
 
     /// Check that a draft head that drafts blocks drafts chains as long as the method's.
     fn check_block(&self) -> Result<(), Failure> {
-        let (Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length }) =
+        let (Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length, .. }) =
             &self.request.method.shape
         else {
             return Ok(());

@@ -61,6 +61,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
             run,
             method: method.clone(),
             logprobs: output.logprobs as usize,
+            reuse_texts: false,
             // Once each is enough: the engine repeats runs as needed.
             measure: output.measure.measures(true) && run as usize > count * (repeat as usize - 1),
             ..request.clone()

@@ -43,7 +43,7 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         (_, "device" | "drafter_device") => {
             among(|| plain(["auto", "cpu"].into_iter().chain(accelerators())))
         }
-        (_, "dtype") => dtypes(),
+        (_, "dtype" | "drafter_dtype") => dtypes(),
         (_, "tower_dtype") => tower_dtypes(),
         (_, "kv_type") => kv_types(),
         (_, "rope") => among(|| plain(["auto", "mrope", "sequential"])),
