@@ -88,6 +88,7 @@ fn the_selector_walks_the_chain_that_torch_walks() {
         assert!(sequence.inject_prompt(&rows, &Positions::text(0, count), count as u32, going).unwrap());
         let mut draft = |form| {
             let request = DraftRequest {
+                unsure: specreel_speculate::draft::Unsure::Never,
                 form,
                 depth: 5,
                 room: 5,

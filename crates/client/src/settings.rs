@@ -148,6 +148,12 @@ settings! {
     /// Weight type of the language models: auto, f32, bf16, f16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k, iq4_nl, q4_0 or q3_k.
     #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     dtype: WeightType,
+    /// The drafter's weight type, if not the target's; a GGUF file is converted to it.
+    #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
+    drafter_dtype: WeightType,
+    /// How many ids the drafter drafts from, the most frequent ones, at least 256; default all.
+    #[file(serde(deserialize_with = "draft_ids"))]
+    drafter_vocabulary: u32,
     /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.
     #[file(serde(deserialize_with = "tower_dtype"), schemars(with = "Option<String>"))]
     tower_dtype: WeightType,
@@ -155,6 +161,8 @@ settings! {
     weight_cache: bool,
     /// Limit of all converted weights on disk in GB; the least recently used are removed; default 32.
     weight_cache_size: u64,
+    /// Whether prompt lookup also searches what was written for earlier clips of a folder and segments of a video; default true.
+    reuse_texts: bool,
     /// Type of the KV cache on the CPU: auto, f32, f16 or q8_0.
     #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     kv_type: KvType,
@@ -365,6 +373,10 @@ fn checked<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 fn new_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
     checked(value, |n| (1..=65536).contains(n), "expected a number from 1 to 65536")
+}
+
+fn draft_ids<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+    checked(value, |n| *n >= 256, "expected a number from 256")
 }
 
 fn visual_tokens<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {

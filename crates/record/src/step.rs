@@ -128,6 +128,9 @@ pub struct Step {
     /// the row that wrote the token before this step's first one, mean over layers and heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<f32>,
+    /// What the drafter gave the token before which it stopped, as it was too unsure of it to draft it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsure: Option<f32>,
     /// Who drafted, in words, where the run may change from one drafter to another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drafter: Option<String>,

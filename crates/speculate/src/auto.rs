@@ -6,6 +6,7 @@ mod length;
 mod shape;
 mod turns;
 
+pub use crate::confidence::{CLASSES, Calibration, Stopping};
 pub(crate) use crate::fit::Place;
 pub use crate::fit::RANKS;
 pub use choice::{Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, tokens_left, usual_chance};
@@ -13,7 +14,7 @@ pub(crate) use length::Drafts;
 pub use length::LONGEST;
 pub(crate) use shape::places;
 use specreel_model::decoder::Decoder;
-pub(crate) use turns::AutoDraft;
+pub(crate) use turns::{AutoDraft, Seen};
 
 /// Rows of the longer of two passes that are guessed.
 const GUESSED_ROWS: usize = 5;

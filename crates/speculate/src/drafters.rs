@@ -6,7 +6,8 @@
 use specreel_tensor::Result;
 
 use super::{
-    auto::{Contender, Place, RANKS},
+    auto::{CLASSES, Contender, Place, RANKS},
+    confidence::class,
     draft::{BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposal, Proposer},
     method::{AcceptedRows, Drafter, VisualContext},
     tree::Tree,
@@ -55,14 +56,26 @@ pub struct Drafted {
     /// passed; those that a grammar forced not counted.
     pub judged: usize,
     pub passed: usize,
+    /// By the class of the probability that it gave them: tokens that it would draft, those that were judged, and those that passed.
+    pub by_confidence: [[usize; 3]; CLASSES],
+    /// Steps in which it was to draft, and those in which it had a draft.
+    pub asked: usize,
+    pub offered: usize,
     /// Where its first choice failed, how often the next one was known, and how often it was the target's token; then the one after.
     pub later: [[usize; 2]; RANKS - 1],
 }
 
 impl Drafted {
-    fn add(&mut self, places: &[Place]) {
+    fn add(&mut self, places: &[Place], unsure: Option<f32>) {
         self.judged += places.len();
+        unsure.into_iter().for_each(|probability| self.by_confidence[class(probability)][0] += 1);
         for place in places {
+            if let Some(probability) = place.probability {
+                let [seen, judged, passed] = &mut self.by_confidence[class(probability)];
+                *seen += 1;
+                *judged += 1;
+                *passed += usize::from(place.found == Some(0));
+            }
             self.passed += usize::from(place.found == Some(0));
             let first_failed = place.found != Some(0);
             for (at, [known, found]) in self.later.iter_mut().enumerate().filter(|_| first_failed) {
@@ -114,7 +127,8 @@ enum Readiness<'a> {
 pub(crate) struct DrafterSet<'a> {
     members: Vec<Member<'a>>,
     active: usize,
-    prompt: &'a [u32],
+    /// What prompt lookup searches: earlier texts, and the prompt.
+    before: [&'a [u32]; 2],
     /// What was emitted so far, while a drafter waits.
     emitted: Emitted,
 }
@@ -124,18 +138,24 @@ impl<'a> DrafterSet<'a> {
     pub fn new(
         (drafter, context): (&Drafter, &VisualContext),
         inputs: DrafterInputs<'a>,
-        prompt: &'a [u32],
+        before: [&'a [u32]; 2],
         reserves: Vec<Reserve<'a>>,
     ) -> Self {
         let taps = inputs.head.as_ref().is_some_and(|head| !head.layer().taps().is_empty());
         let member = |state, taps| Member { state, taps, done: Drafted::default() };
-        let first = proposer(drafter, context, inputs, prompt);
+        let first = proposer(drafter, context, inputs, before);
         let mut members: Vec<_> =
             first.into_iter().map(|first| member(Readiness::Ready(first), taps)).collect();
         if !members.is_empty() {
-            members.extend(reserves.into_iter().map(|reserve| member(Readiness::Waiting(reserve), false)));
+            // What reads nothing is ready at once.
+            members.extend(reserves.into_iter().map(|reserve| {
+                let Contender { drafter, context, .. } = reserve.contender;
+                let ready =
+                    (!drafter.reads()).then(|| proposer(drafter, context, DrafterInputs::default(), before));
+                member(ready.flatten().map_or(Readiness::Waiting(reserve), Readiness::Ready), false)
+            }));
         }
-        Self { members, active: 0, prompt, emitted: Emitted::default() }
+        Self { members, active: 0, before, emitted: Emitted::default() }
     }
 
     /// True if nothing drafts.
@@ -169,7 +189,7 @@ impl<'a> DrafterSet<'a> {
         if let Some(sequence) = &mut inputs.sequence {
             sequence.mark();
         }
-        if let Some(mut proposer) = proposer(drafter, context, inputs, self.prompt) {
+        if let Some(mut proposer) = proposer(drafter, context, inputs, self.before) {
             self.emitted.replay(&mut *proposer, target, reads_states)?;
             member.state = Readiness::Ready(proposer);
         }
@@ -186,16 +206,16 @@ impl<'a> DrafterSet<'a> {
         self.members.iter().any(|member| matches!(&member.state, Readiness::Waiting(reserve) if of(reserve)))
     }
 
-    /// The drafter that drafts; `None` if there is none.
-    pub fn proposer(&mut self) -> Option<&mut (dyn Proposer + 'a)> {
-        match &mut self.members.get_mut(self.active)?.state {
+    /// The drafter of this number; `None` if there is none, or it has not read the prompt.
+    pub fn proposer(&mut self, number: usize) -> Option<&mut (dyn Proposer + 'a)> {
+        match &mut self.members.get_mut(number)?.state {
             Readiness::Ready(proposer) => Some(&mut **proposer),
             _ => None,
         }
     }
 
     /// Tell all of them the outcome of a step, as [`Proposer::commit`] has it, whose `pass` verified the proposal and judged these
-    /// places.
+    /// places; `by` is the number of the drafter that was asked, if one was.
     pub fn commit(
         &mut self,
         proposal: &Proposal,
@@ -203,11 +223,14 @@ impl<'a> DrafterSet<'a> {
         root: u32,
         (target, base): (&Sequence, usize),
         pass: &Pass,
-        places: &[Place],
+        (by, places): (Option<usize>, &[Place]),
     ) -> Result<()> {
-        if let Some(member) = self.members.get_mut(self.active) {
+        if let Some(member) = by.and_then(|by| self.members.get_mut(by)) {
             member.done.row_ms.extend(&proposal.pass_ms);
-            member.done.add(places);
+            let offered = !places.is_empty() || proposal.unsure.is_some();
+            member.done.asked += 1;
+            member.done.offered += usize::from(offered);
+            member.done.add(places, proposal.unsure);
         }
         let all = match self.members.iter().any(|member| member.taps) {
             true => Some(tapped(pass, target.decoder())?),
@@ -236,10 +259,11 @@ fn proposer<'a>(
     drafter: &Drafter,
     context: &VisualContext,
     inputs: DrafterInputs<'a>,
-    prompt: &[u32],
+    [earlier, prompt]: [&[u32]; 2],
 ) -> Option<Box<dyn Proposer + 'a>> {
     if let Drafter::Lookup { ngram, min_ngram, occurrence } = *drafter {
-        return Some(Box::new(Lookup::new(prompt, min_ngram.min(ngram)..=ngram, occurrence)));
+        let all = [earlier, prompt].concat();
+        return Some(Box::new(Lookup::new(&all, min_ngram.min(ngram)..=ngram, occurrence)));
     }
     let dense = matches!(context, VisualContext::TopKKv { rows: AcceptedRows::Dense, .. });
     let root = prompt.last().copied().unwrap_or_default();
@@ -260,7 +284,7 @@ mod tests {
     use specreel_tensor::WeightType;
 
     fn contender(drafter: Drafter) -> Contender {
-        let cost = DraftCost { front_ms: 0.0, row_ms: 1.0, chance: 0.5, later: [0.0; RANKS - 1] };
+        let cost = DraftCost::usual([0.0, 1.0], 0.5);
         let context = VisualContext::of_share(0.0);
         Contender { drafter, context, cost, text_tokens: 8, further: 0.25 }
     }
@@ -294,7 +318,7 @@ mod tests {
             });
             let context = VisualContext::of_share(0.0);
             let inputs = DrafterInputs::default();
-            let mut set = DrafterSet::new((&lookup(), &context), inputs, &prompt, reserves.collect());
+            let mut set = DrafterSet::new((&lookup(), &context), inputs, [&[], &prompt], reserves.collect());
             let kept = |set: &DrafterSet<'_>| {
                 (set.emitted.ids.len(), set.emitted.states.iter().map(States::rows).sum::<usize>())
             };
@@ -306,7 +330,7 @@ mod tests {
                 let tree = Tree::chain(drafts.iter().copied());
                 let proposal = Proposal { tree, ..Proposal::default() };
                 let path: Vec<usize> = (0..accepted).collect();
-                set.commit(&proposal, &path, root, (&target, base), &pass, &[]).unwrap();
+                set.commit(&proposal, &path, root, (&target, base), &pass, (Some(0), &[])).unwrap();
             };
             step(&mut set, &[5, 6, 7], 2, 8);
             step(&mut set, &[], 0, 17);
@@ -314,23 +338,21 @@ mod tests {
             let target = Sequence::new(model.decoder().clone(), 1);
             // Who has taken over, read all of it, and drafts after it.
             assert!(set.take_over(1, &target).unwrap());
-            assert!(set.proposer().is_some());
+            assert!(set.proposer(1).is_some());
             if let Some(head) = head {
                 assert_eq!(kept(&set), (4, 4));
                 assert!(set.take_over(head, &target).unwrap());
             }
-            assert_eq!(kept(&set), (4, 0), "lookup waits for the tokens only");
-            assert!(set.take_over(others.len(), &target).unwrap());
-            assert_eq!(kept(&set), (0, 0));
+            assert_eq!(kept(&set), (0, 0), "lookup has read all from the beginning");
         }
     }
 
     #[test]
     fn places_are_counted_by_the_choice_that_passed() {
         let mut all = Drafted::default();
-        let place = |known, found| Place { known, found };
-        all.add(&[place(1, Some(0)), place(3, Some(0)), place(3, Some(1))]);
-        all.add(&[place(3, Some(2)), place(2, None), place(1, None)]);
+        let place = |known, found| Place { known, found, probability: None };
+        all.add(&[place(1, Some(0)), place(3, Some(0)), place(3, Some(1))], None);
+        all.add(&[place(3, Some(2)), place(2, None), place(1, None)], None);
         assert_eq!((all.passed, all.judged), (2, 6));
         assert_eq!(all.later, [[3, 1], [1, 1]]);
     }

@@ -119,6 +119,17 @@ fn fit(passes: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((first.max(least), slope))
 }
 
+/// What passes of the target take, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RowTimes {
+    /// A pass over one row.
+    pub alone: f64,
+    /// The line of passes over more: its first row, and each further one. Where several rows are computed in another way than one,
+    /// or on more processors, its first row takes longer than a row alone.
+    pub first: f64,
+    pub more: f64,
+}
+
 /// The chance that a draft passes once those before it have: what was expected, and what was seen lately.
 #[derive(Clone, Debug)]
 pub(super) struct FadingChance {
@@ -174,6 +185,8 @@ pub(crate) struct Place {
     pub known: usize,
     /// Which of them is the target's token.
     pub found: Option<usize>,
+    /// What the drafter gave its first choice, if it says that.
+    pub probability: Option<f32>,
 }
 
 /// Where a drafter's first choice fails, how often the second is the target's token, and where that fails too, the third.

@@ -33,6 +33,8 @@ pub struct GenerationConfig<'a> {
     pub special: &'a [u32],
     /// True for tokens that are never loosened, in addition to the end tokens: special tokens, words that must stay strict.
     pub protected: &'a dyn Fn(u32) -> bool,
+    /// Texts that were written before for other clips, in which prompt lookup searches too; ids beyond the vocabulary separate them.
+    pub earlier: &'a [u32],
     /// What the text has to be: target and drafter write only what it allows.
     pub grammar: Option<&'a Grammar>,
     /// How many of the target's most likely tokens to report.
@@ -58,6 +60,7 @@ impl<'a> GenerationConfig<'a> {
             ends: &[],
             special: &[],
             protected: &|_| false,
+            earlier: &[],
             grammar: None,
             logprobs: 0,
             row_ms: None,

@@ -45,6 +45,7 @@ pub mod schedule;
 pub mod session;
 pub mod tree;
 
+mod confidence;
 mod drafters;
 mod fit;
 mod gate;

@@ -66,7 +66,7 @@ impl Default for Method {
             paper: None,
             drafter: Drafter::None {},
             context: VisualContext::None { positions: Placing::default(), stamps: Stamps::default() },
-            shape: Shape::Chain { length: Length::Fixed(1), gate: 0.0 },
+            shape: Shape::Chain { length: Length::Fixed(1), gate: 0.0, confidence: 0.0 },
             acceptance: Acceptance::Exact {},
             schedule: Schedule::Sequential {},
         }
@@ -222,14 +222,24 @@ impl Shape {
         }
     }
 
+    /// The least probability under the drafter of a token that is drafted.
+    pub fn confidence(&self) -> f64 {
+        match self {
+            Shape::Chain { confidence, .. }
+            | Shape::StaticTree { confidence, .. }
+            | Shape::TwoBranch { confidence, .. }
+            | Shape::DynamicTree { confidence, .. } => *confidence,
+        }
+    }
+
     /// Drafts of a full step; `None` where the number changes from step to step.
     pub fn drafts(&self) -> Option<usize> {
         match self {
             Shape::Chain { length: Length::Fixed(length), .. } => Some(*length),
             Shape::Chain { length: Length::Auto(_), .. } => None,
-            Shape::StaticTree { nodes } if nodes.is_empty() => Some(tree::SPECVLM.len()),
-            Shape::StaticTree { nodes } => Some(nodes.len()),
-            Shape::TwoBranch { length } => Some(2 * length),
+            Shape::StaticTree { nodes, .. } if nodes.is_empty() => Some(tree::SPECVLM.len()),
+            Shape::StaticTree { nodes, .. } => Some(nodes.len()),
+            Shape::TwoBranch { length, .. } => Some(2 * length),
             Shape::DynamicTree { total, .. } => Some(total.saturating_sub(1)),
         }
     }
@@ -237,10 +247,10 @@ impl Shape {
     /// Most drafts that one branch can have.
     pub fn longest(&self) -> usize {
         match self {
-            Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length } => *length,
+            Shape::Chain { length: Length::Fixed(length), .. } | Shape::TwoBranch { length, .. } => *length,
             Shape::Chain { length: Length::Auto(_), .. } => auto::LONGEST,
-            Shape::StaticTree { nodes } if nodes.is_empty() => 5,
-            Shape::StaticTree { nodes } => nodes.iter().map(String::len).max().unwrap_or(0),
+            Shape::StaticTree { nodes, .. } if nodes.is_empty() => 5,
+            Shape::StaticTree { nodes, .. } => nodes.iter().map(String::len).max().unwrap_or(0),
             // The first level are the root's own choices.
             Shape::DynamicTree { depth, .. } => depth + 1,
         }

@@ -58,6 +58,8 @@ struct DrafterSide<'a> {
     ends: &'a [u32],
     vocab: usize,
     sampler: Option<Sampler>,
+    /// A window ends before a draft of which it is less sure.
+    confidence: f64,
     grammar: Option<Follower>,
     forced: u64,
 }
@@ -90,6 +92,7 @@ impl<'a> DrafterSide<'a> {
             ends: config.ends,
             vocab: config.vocab,
             sampler: samples,
+            confidence: config.method.shape.confidence(),
             grammar: config.grammar.map(Grammar::follow),
             forced: 0,
         }
@@ -112,24 +115,34 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
             let pass = self.sequence.feed(&feed, &Taps::default())?;
             let logits = self.sequence.logits(&pass.states.narrow(feed.len() - 1, 1)?)?;
             let whole = self.sampler.is_some() || self.grammar.is_some();
-            let needs = LogitNeeds { vocab: self.vocab, whole, ..LogitNeeds::default() };
+            let own = self.sequence.decoder().vocabulary();
+            let vocab = own.map_or(self.vocab, |own| own.rows_below(self.vocab));
+            let id_of = |row: u32| own.map_or(row, |own| own.id(row));
+            let needs = LogitNeeds { vocab, whole, ..LogitNeeds::default() };
             let draft = logits.read(&needs, |mut rows| {
-                let Some(row) = &allowed.restrict(rows.remove(0), |id| id)? else { return Ok(None) };
+                let Some(row) = &allowed.restrict(rows.remove(0), id_of)? else { return Ok(None) };
                 let Some(sampler) = &self.sampler else {
                     let facts = row.facts();
                     let probability = facts.log_probability(facts.max).exp();
-                    return Ok(Some(DraftToken {
-                        id: facts.argmax,
-                        evidence: Evidence { probability, distribution: Vec::new() },
-                    }));
+                    let evidence = Evidence { probability, distribution: Vec::new() };
+                    return Ok(Some((DraftToken { id: id_of(facts.argmax), evidence }, probability)));
                 };
-                let distribution = sampler.distribution(row.values()?);
+                let values = row.values()?;
+                let values = own.map_or_else(|| values.into(), |own| own.spread(values, self.vocab).into());
+                let values: std::borrow::Cow<'_, [f32]> = values;
+                let distribution = sampler.distribution(&values);
                 let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);
-                Ok::<_, Error>(Some(DraftToken { id, evidence: Evidence { probability, distribution } }))
+                // What was drawn must not decide whether it is drafted.
+                let sure = distribution.iter().copied().fold(0.0, f32::max);
+                let evidence = Evidence { probability, distribution };
+                Ok::<_, Error>(Some((DraftToken { id, evidence }, sure)))
             })??;
-            let Some(draft) = draft else { break };
+            let Some((draft, sure)) = draft else { break };
+            if f64::from(sure) < self.confidence {
+                break;
+            }
             let id = draft.id;
             self.forced += u64::from(allowed.only() == Some(id));
             window.push(draft);

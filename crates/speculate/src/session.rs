@@ -15,8 +15,8 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::{AutoDraft, Contender, Drafts, Place, places},
-    draft::{DraftRequest, Form, Proposal},
+    auto::{AutoDraft, Contender, Drafts, LONGEST, Place, Seen, places},
+    draft::{DraftRequest, Form, Proposal, Unsure},
     drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
     generation::{GenerationConfig, GenerationInputs, Hooks, PlainPasses},
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
         let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
             // Methods are validated before they run; an invalid one drafts nothing.
-            Shape::StaticTree { nodes } => Template::read(nodes).ok(),
+            Shape::StaticTree { nodes, .. } => Template::read(nodes).ok(),
             _ => None,
         };
         let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
             drafters: DrafterSet::new(
                 (&method.drafter, &method.context),
                 DrafterInputs { sequence: inputs.drafter, head: inputs.head },
-                inputs.prompt,
+                [config.earlier, inputs.prompt],
                 inputs.reserves,
             ),
             names,
@@ -134,7 +134,9 @@ impl<'a> Session<'a> {
         let gate = self.gate.as_mut().and_then(Gate::closes);
         let forced = self.forced()?;
         let Some(switched) = self.switch()? else { return Ok(None) };
-        let proposal = if gate.is_none() { self.draft(&forced)? } else { Proposal::forced(&forced) };
+        let drafted = if gate.is_none() { self.draft(&forced)? } else { None };
+        let asked = drafted.is_some();
+        let (by, proposal) = drafted.unwrap_or_else(|| (self.drafters.active(), Proposal::forced(&forced)));
         let tree = &proposal.tree;
         let draft_ms = ms(started.elapsed());
         if let Some(on_draft) = self.config.on_draft.filter(|_| !tree.is_empty()) {
@@ -156,10 +158,11 @@ impl<'a> Session<'a> {
         // An accelerator may only have begun the pass: it ends when its logits are there.
         let verify_ms = fed_ms + read_ms;
         let places = tokens.last().map(|last| places(&proposal, &path, last.id)).unwrap_or_default();
-        self.commit(base, &proposal, &path, &tokens, (&pass, &places))?;
+        self.commit(base, &proposal, &path, &tokens, (&pass, asked.then_some(by), &places))?;
         let tokens = self.text.emit(tokens, self.config.ends);
         if let Some(auto) = &mut self.auto {
-            auto.note(tree.len() + 1, &places, path.len() + 1, [verify_ms, draft_ms], tree.is_chain());
+            let seen = Seen { rows: tree.len() + 1, emitted: path.len() + 1, verify_ms, draft_ms };
+            auto.note(by, &proposal, &places, &seen);
         }
         self.steps += 1;
         let whole_ms = ms(started.elapsed());
@@ -173,8 +176,9 @@ impl<'a> Session<'a> {
             plain_ms,
             gate,
             forced,
-            drafter: self.names.get(self.drafters.active()).filter(|_| !tree.is_empty()).cloned(),
+            drafter: self.names.get(by).filter(|_| !tree.is_empty()).cloned(),
             switched,
+            unsure: proposal.unsure,
             ..judged(tree, path, tokens)
         }))
     }
@@ -287,30 +291,62 @@ impl<'a> Session<'a> {
         Ok(self.drafters.take_over(turn.to, self.target)?.then(|| Some(Box::new(switched))))
     }
 
-    fn draft(&mut self, forced: &[u32]) -> Result<Proposal> {
-        let (Some(drafter), method) = (self.drafters.proposer(), self.config.method) else {
-            return Ok(Proposal::default());
+    /// Who drafts, and the proposal; `None` if nobody is asked.
+    fn draft(&mut self, forced: &[u32]) -> Result<Option<(usize, Proposal)>> {
+        let by = self.drafters.active();
+        let beside = match &mut self.auto {
+            Some(auto) if self.hooks.turns.is_none() => auto.beside(),
+            _ => None,
         };
-        let room = self.config.max_new_tokens - self.text.emitted;
+        if let Some((lookup, stopping)) = beside {
+            let unsure = Unsure::Unprofitable(&stopping);
+            let found = self.propose(lookup, forced, Form::Chain, LONGEST, unsure, 1)?;
+            let found = found.filter(|found| self.auto.as_ref().is_some_and(|auto| auto.prefers(found)));
+            if let Some(found) = found {
+                return Ok(Some((lookup, found)));
+            }
+        }
         let drafts = self.auto.as_mut().map(AutoDraft::drafts);
+        let stopping = self.auto.as_ref().and_then(AutoDraft::stopping).cloned();
+        let unsure = match &stopping {
+            Some(stopping) => Unsure::Unprofitable(stopping),
+            None => Unsure::below(self.config.method.shape.confidence()),
+        };
         let ranks = self.auto.as_ref().map_or(1, |auto| auto.ranks(self.steps));
-        let (form, depth) = match (&method.shape, &self.template) {
+        let template = self.template.clone();
+        let (form, depth) = match (&self.config.method.shape, &template) {
             (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
             (Shape::Chain { .. }, _) => match &drafts {
                 Some(Drafts::Tree(tree)) => (Form::Static(tree), tree.depth()),
                 Some(Drafts::Chain(length)) => (Form::Chain, *length),
                 None => (Form::Chain, 0),
             },
-            (Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), method.shape.longest()),
-            (Shape::StaticTree { .. }, None) => return Ok(Proposal::forced(forced)),
-            (Shape::TwoBranch { length }, _) => (Form::TwoBranch, *length),
+            (shape @ Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), shape.longest()),
+            (Shape::StaticTree { .. }, None) => return Ok(None),
+            (Shape::TwoBranch { length, .. }, _) => (Form::TwoBranch, *length),
             (shape @ Shape::DynamicTree { total, width, .. }, _) => {
                 (Form::Dynamic { nodes: total - 1, width: *width }, shape.longest())
             }
         };
+        let proposal = self.propose(by, forced, form, depth, unsure, ranks)?;
+        Ok(proposal.map(|proposal| (by, proposal)))
+    }
+
+    /// What this drafter proposes in branches of up to `depth` tokens; `None` if there is nothing to ask for.
+    fn propose(
+        &mut self,
+        by: usize,
+        forced: &[u32],
+        form: Form<'_>,
+        depth: usize,
+        unsure: Unsure<'_>,
+        ranks: usize,
+    ) -> Result<Option<Proposal>> {
+        let Some(drafter) = self.drafters.proposer(by) else { return Ok(None) };
+        let room = self.config.max_new_tokens - self.text.emitted;
         let most = (forced.len() + depth).min(room);
         if most == forced.len() {
-            return Ok(Proposal::forced(forced));
+            return Ok(None);
         }
         let proposal = drafter.draft(&DraftRequest {
             depth: most,
@@ -322,14 +358,15 @@ impl<'a> Session<'a> {
                 .then_some(self.config.sampler),
             // Drawn drafts keep their distributions anyway.
             distributions: self.needs.divergence
-                || (self.config.logprobs > 0 && method.acceptance != Acceptance::Sampled {}),
+                || (self.config.logprobs > 0 && self.config.method.acceptance != Acceptance::Sampled {}),
             ranks,
             position: self.text.emitted,
             grammar: self.grammar.as_ref(),
             forced,
             form,
+            unsure,
         })?;
-        Ok(proposal)
+        Ok(Some(proposal))
     }
 
     /// Roll both sequences back to the kept tokens: the root and all new tokens but the last, which becomes the root.
@@ -339,7 +376,7 @@ impl<'a> Session<'a> {
         proposal: &Proposal,
         path: &[usize],
         tokens: &[Token],
-        (pass, places): (&Pass, &[Place]),
+        (pass, by, places): (&Pass, Option<usize>, &[Place]),
     ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());
@@ -352,7 +389,7 @@ impl<'a> Session<'a> {
             grammar.get_mut().advance(&ids)?;
         }
         let Some(last) = tokens.last() else { return Ok(()) };
-        self.drafters.commit(proposal, path, last.id, (self.target, base), pass, places)?;
+        self.drafters.commit(proposal, path, last.id, (self.target, base), pass, (by, places))?;
         self.root = last.id;
         Ok(())
     }

@@ -71,7 +71,7 @@ fn measure(options: &Options, pair: &Pair, dir: &std::path::Path) -> Result<Repo
     let words = Words::new(tokenizer);
     let systems = systems(options);
     let context = options.context();
-    let shape = Shape::Chain { length: Length::Fixed(options.length as usize), gate: 0.0 };
+    let shape = Shape::Chain { length: Length::Fixed(options.length as usize), gate: 0.0, confidence: 0.0 };
     let base = Method { context: context.clone(), shape, ..Method::preset("naive")? };
     let limit = options.max_new_tokens;
     let mut survey = Survey::new()?;

@@ -78,10 +78,10 @@ pub fn replay(
 /// The parent of each draft of a full step; empty for a chain, and for a tree whose form changes from step to step.
 fn parents(shape: &Shape) -> Vec<Option<usize>> {
     match shape {
-        Shape::StaticTree { nodes } => Template::read(nodes)
+        Shape::StaticTree { nodes, .. } => Template::read(nodes)
             .map(|template| template.nodes().iter().map(|(parent, _)| *parent).collect())
             .unwrap_or_default(),
-        Shape::TwoBranch { length } => {
+        Shape::TwoBranch { length, .. } => {
             (0..2 * length).map(|at| at.checked_sub(1).filter(|_| at != *length)).collect()
         }
         Shape::Chain { .. } | Shape::DynamicTree { .. } => Vec::new(),

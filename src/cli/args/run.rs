@@ -67,6 +67,12 @@ pub struct RunArgs {
     /// Weight type of the language models: auto (q8_0; bf16 on cuda and metal), f32, bf16, f16, q8_0, q6_k, q5_1, q5_k, q5_0, q4_1, q4_k, iq4_nl, q4_0, q3_k
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
     pub dtype: Option<WeightType>,
+    /// Weight type of the drafter, to which a GGUF file is converted; fewer bits draft faster [default: the target's, or the file's]
+    #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
+    pub drafter_dtype: Option<WeightType>,
+    /// Draft from so many ids of the vocabulary only, the most frequent ones: a smaller head drafts faster [default: all]
+    #[arg(long, help_heading = MODELS, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(256..))]
+    pub drafter_vocabulary: Option<u32>,
     /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0
     #[arg(long, value_name = "TYPE", value_parser = tower_dtype, help_heading = MODELS)]
     pub tower_dtype: Option<WeightType>,
@@ -76,6 +82,9 @@ pub struct RunArgs {
     /// Load and run even if the available memory seems too small
     #[arg(long, help_heading = MODELS)]
     pub ignore_memory: bool,
+    /// Prompt lookup searches this prompt and text only, not what was written for earlier clips and segments
+    #[arg(long, help_heading = TEXT)]
+    pub no_reuse_texts: bool,
     /// Convert the weights again, and do not keep them for the next start
     #[arg(long, help_heading = MODELS)]
     pub no_weight_cache: bool,
@@ -130,8 +139,11 @@ impl RunArgs {
             device: self.device,
             drafter_device: self.drafter_device,
             dtype: self.dtype,
+            drafter_dtype: self.drafter_dtype,
+            drafter_vocabulary: self.drafter_vocabulary,
             tower_dtype: self.tower_dtype,
             weight_cache: self.no_weight_cache.then_some(false),
+            reuse_texts: self.no_reuse_texts.then_some(false),
             kv_type: self.kv_type,
             max_new_tokens: self.max_new_tokens,
             max_visual_tokens: self.max_visual_tokens,

@@ -225,10 +225,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colorfgbg_selects_the_theme() {
-        assert_eq!(guess_theme(None), "dark");
-        assert_eq!(guess_theme(Some("15;0")), "dark");
-        assert_eq!(guess_theme(Some("0;15")), "light");
-        assert_eq!(guess_theme(Some("0;default;15")), "light");
+    fn panes_cycle() {
+        assert_eq!(Pane::Library.next(-1), Pane::Meters);
+        assert_eq!(Pane::Meters.next(1), Pane::Library);
     }
 }

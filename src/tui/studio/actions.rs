@@ -171,7 +171,7 @@ fn copy(model: &mut Model) {
     let text = write(model, Format::Text).trim().to_owned();
     let (tone, words) = match text.len() {
         0 => (Tone::Info, "no caption to copy yet"),
-        ..=MAX_COPY_BYTES => {
+        1..=MAX_COPY_BYTES => {
             model.emit(Effect::Copy(text));
             (Tone::Info, "caption copied (if the terminal supports OSC 52)")
         }

@@ -38,7 +38,7 @@ fn click(model: &mut Model, mouse: Mouse, hit: Hit) {
         (None, Some(row)) => {
             actions::go(model, Move::To(row));
             match model.screens.top().and_then(|top| top.on_click()) {
-                Some(action) => return actions::act(model, action),
+                Some(action) => actions::act(model, action),
                 None => model.input.clicked = Some(mouse),
             }
         }

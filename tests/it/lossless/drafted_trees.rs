@@ -16,6 +16,7 @@ use crate::lossless::{GREEDY, WHOLE, context, support::Bench};
 
 fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> DraftRequest<'a> {
     DraftRequest {
+        unsure: specreel_speculate::draft::Unsure::Never,
         form,
         depth,
         room: depth,
@@ -256,7 +257,10 @@ fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
 fn in_trees_a_drafter_that_sees_everything_is_always_right() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
     let naive = Method::preset("naive").unwrap();
-    for shape in [Shape::StaticTree { nodes: vec![] }, Shape::TwoBranch { length: 5 }] {
+    for shape in [
+        Shape::StaticTree { nodes: vec![], confidence: 0.0 },
+        Shape::TwoBranch { length: 5, confidence: 0.0 },
+    ] {
         for context in WHOLE.map(context) {
             let shape = shape.clone();
             let method = Method { drafter: Drafter::SELF, context, shape, ..naive.clone() };

@@ -24,7 +24,7 @@ fn a_gate_leaves_steps_without_drafts_and_changes_no_token() {
             let plain = bench.plain(sampler, 40);
             let ungated = method(drafter, VisualContext::Full {}, 3, Acceptance::Exact {});
             for gate in [0.0, 0.3, 1.0] {
-                let shape = Shape::Chain { length: Length::Fixed(3), gate };
+                let shape = Shape::Chain { length: Length::Fixed(3), gate, confidence: 0.0 };
                 let fast = bench.write(&Method { shape, ..ungated.clone() }, sampler, 40);
                 fast.equals(&plain, format!("{model} {gate}"));
                 for step in &fast.steps {

@@ -50,7 +50,7 @@ fn method(drafter: Drafter, context: VisualContext, length: usize, acceptance: A
     let mut method = Method::preset("naive").unwrap();
     method.drafter = drafter;
     method.context = context;
-    method.shape = Shape::Chain { length: Length::Fixed(length), gate: 0.0 };
+    method.shape = Shape::Chain { length: Length::Fixed(length), gate: 0.0, confidence: 0.0 };
     method.acceptance = acceptance;
     method.validate().unwrap();
     method
@@ -153,14 +153,14 @@ fn speculative() -> Vec<Method> {
     ];
     let nodes = ["0", "1", "00", "01", "10", "000", "100"].map(String::from).to_vec();
     let shapes = [
-        Shape::Chain { length: Length::Fixed(4), gate: 0.0 },
-        Shape::Chain { length: Length::Fixed(4), gate: 0.4 },
-        Shape::Chain { length: Length::AUTO, gate: 0.0 },
-        Shape::StaticTree { nodes: vec![] },
-        Shape::StaticTree { nodes },
-        Shape::TwoBranch { length: 6 },
-        Shape::DynamicTree { total: 12, depth: 4, width: 3 },
-        Shape::DynamicTree { total: 2, depth: 1, width: 1 },
+        Shape::Chain { length: Length::Fixed(4), gate: 0.0, confidence: 0.0 },
+        Shape::Chain { length: Length::Fixed(4), gate: 0.4, confidence: 0.0 },
+        Shape::Chain { length: Length::AUTO, gate: 0.0, confidence: 0.0 },
+        Shape::StaticTree { nodes: vec![], confidence: 0.0 },
+        Shape::StaticTree { nodes, confidence: 0.0 },
+        Shape::TwoBranch { length: 6, confidence: 0.0 },
+        Shape::DynamicTree { total: 12, depth: 4, width: 3, confidence: 0.0 },
+        Shape::DynamicTree { total: 2, depth: 1, width: 1, confidence: 0.0 },
     ];
     let schedules = [
         Schedule::Sequential {},
@@ -274,7 +274,10 @@ fn a_dynamic_tree_of_width_one_is_a_chain_of_depth_plus_one() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::Q8_0, 2);
     for depth in [1, 2, 5, 16] {
         let chain = method(Drafter::SELF, VisualContext::Full {}, depth + 1, Acceptance::Exact {});
-        let tree = Method { shape: Shape::DynamicTree { total: 64, depth, width: 1 }, ..chain.clone() };
+        let tree = Method {
+            shape: Shape::DynamicTree { total: 64, depth, width: 1, confidence: 0.0 },
+            ..chain.clone()
+        };
         let [chain, tree] = [&chain, &tree].map(|method| bench.write(method, GREEDY, 40));
         assert_eq!((&tree.ids, &tree.bits), (&chain.ids, &chain.bits), "{depth}");
         let longest = tree.steps.iter().map(|step| step.drafted.len()).max();
@@ -282,7 +285,7 @@ fn a_dynamic_tree_of_width_one_is_a_chain_of_depth_plus_one() {
         let lengths = |steps: &[Step]| steps.iter().map(|step| step.accepted).collect::<Vec<_>>();
         assert_eq!(lengths(&tree.steps), lengths(&chain.steps), "{depth}");
         // A tree that may not have so many nodes is cut where it is least likely.
-        let cut = Shape::DynamicTree { total: depth + 1, depth, width: 1 };
+        let cut = Shape::DynamicTree { total: depth + 1, depth, width: 1, confidence: 0.0 };
         assert!(cut.longest() == depth + 1 && cut.drafts() == Some(depth));
     }
 }
@@ -317,7 +320,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     let mut parallel = chain.clone();
     parallel.schedule = Schedule::Parallel { window: WindowSize::Fixed(2) };
     let mut tree = chain.clone();
-    tree.shape = Shape::DynamicTree { total: 5, depth: 2, width: 2 };
+    tree.shape = Shape::DynamicTree { total: 5, depth: 2, width: 2, confidence: 0.0 };
     for (temperature, sampled) in [(0.7f32, &chain), (1.5, &chain), (1.0, &parallel), (1.0, &tree)] {
         let sampler = |seed| Sampler { temperature, top_p: 1.0, seed };
         let expected = bench.joint(sampler(0));

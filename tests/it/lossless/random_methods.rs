@@ -110,8 +110,9 @@ fn shape(rng: &mut ChaCha8Rng) -> Shape {
         0..=2 => Shape::Chain {
             length: Length::Fixed(pick(rng, &[1, 2, 5, 64])),
             gate: pick(rng, &[0.0, 0.0, 0.3, 1.0]),
+            confidence: confidence(rng),
         },
-        3 => Shape::Chain { length: Length::AUTO, gate: pick(rng, &[0.0, 0.3]) },
+        3 => Shape::Chain { length: Length::AUTO, gate: pick(rng, &[0.0, 0.3]), confidence: confidence(rng) },
         4 => Shape::StaticTree {
             nodes: match rng.random_range(0..4) {
                 0 => vec![],
@@ -119,14 +120,20 @@ fn shape(rng: &mut ChaCha8Rng) -> Shape {
                 2 => names(&["0", "00", "000", "0000"]),
                 _ => names(&["2", "0", "01", "20", "00", "200", "1", "010"]),
             },
+            confidence: confidence(rng),
         },
-        5 => Shape::TwoBranch { length: pick(rng, &[1, 2, 32]) },
+        5 => Shape::TwoBranch { length: pick(rng, &[1, 2, 32]), confidence: confidence(rng) },
         _ => {
             let sizes = [(2, 1, 1), (2, 16, 3), (3, 1, 16), (12, 4, 3), (64, 16, 2), (64, 3, 16), (9, 5, 1)];
             let (total, depth, width) = pick(rng, &sizes);
-            Shape::DynamicTree { total, depth, width }
+            Shape::DynamicTree { total, depth, width, confidence: confidence(rng) }
         }
     }
+}
+
+/// How sure a drafter has to be: mostly no matter.
+fn confidence(rng: &mut ChaCha8Rng) -> f64 {
+    pick(rng, &[0.0, 0.0, 0.05, 0.3, 0.8, 1.0])
 }
 
 /// Any loosening rule, its values at the bounds of their ranges and between.

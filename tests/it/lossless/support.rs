@@ -464,7 +464,7 @@ impl Bench {
         let drafter_base = drafter.as_ref().map_or(0, |drafter| drafter.sequence.len());
         let seen = drafter.as_ref().map_or_else(Vec::new, |drafter| drafter.seen.clone());
         let mut reading: Vec<_> = others.iter().map(|method| self.drafter(method, &mut target)).collect();
-        let unknown = DraftCost { front_ms: 0.0, row_ms: 1.0, chance: 0.5, later: [0.0; 2] };
+        let unknown = DraftCost::usual([0.0, 1.0], 0.5);
         let cost = self.cost.unwrap_or(unknown);
         let contenders: Vec<Contender> = methods
             .iter()

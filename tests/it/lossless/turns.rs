@@ -8,7 +8,8 @@ use serde_json::json;
 use specreel_model::{draft_head::Recipe, grammar::Constraint};
 use specreel_record::Step;
 use specreel_speculate::{
-    Acceptance, Drafter, Length, Method, Occurrence, Sampler, Shape, VisualContext, auto::DraftCost,
+    Acceptance, Drafter, Length, Method, Occurrence, Sampler, Shape, VisualContext,
+    auto::{CLASSES, Calibration, DraftCost},
 };
 use specreel_tensor::WeightType;
 
@@ -92,8 +93,10 @@ fn drafters_that_alternate_write_what_the_target_writes() {
             let mut all: Vec<Method> = [vec![first.clone()], reserves()].concat();
             // A fixed tree, which every drafter but a chain's draws.
             if at == 1 {
-                all[0].shape =
-                    Shape::StaticTree { nodes: vec!["0".into(), "1".into(), "00".into(), "10".into()] };
+                all[0].shape = Shape::StaticTree {
+                    nodes: vec!["0".into(), "1".into(), "00".into(), "10".into()],
+                    confidence: 0.0,
+                };
             }
             for order in orders(all.len(), at as u64) {
                 let written = taking_turns(&mut bench, &all, sampler, &order);
@@ -151,13 +154,15 @@ fn what_takes_over_drafts_as_if_it_had_drafted_from_the_beginning() {
 /// clock of this machine, is the same text.
 #[test]
 fn automatic_trees_and_turns_change_no_token() {
-    let cost = DraftCost { front_ms: 0.0, row_ms: 0.2, chance: 0.4, later: [0.9, 0.9] };
+    // Chains have no better places than others.
+    let calibration = Calibration::of([0.4; CLASSES], [1.0; CLASSES]).unwrap();
+    let cost = DraftCost { later: [0.9, 0.9], calibration, ..DraftCost::usual([0.0, 0.2], 0.4) };
     for (turn, family) in FAMILIES.iter().enumerate().step_by(3) {
         let mut bench = Bench::new(family[0], family[turn % 2], WeightType::F32, turn as u64);
         let plain = bench.plain(GREEDY, 40);
         bench.cost = Some(cost);
         for first in [drafting(Drafter::Model {}, "full"), head(Recipe::Sparrow, "none")] {
-            let shape = Shape::Chain { length: Length::AUTO, gate: 0.0 };
+            let shape = Shape::Chain { length: Length::AUTO, gate: 0.0, confidence: 0.0 };
             let all = [vec![Method { shape, ..first }], reserves()].concat();
             let written = bench.write_in_turns(&all.iter().collect::<Vec<_>>(), None, GREEDY, 40);
             written.equals(&plain, format!("{family:?} {:?}", all[0].drafter));

@@ -15,6 +15,7 @@ use specreel_demo as assets;
 use specreel_model::draft_head::{DraftHeadConfig, Recipe};
 use specreel_model::{ModelSpec, family::Rope};
 use specreel_record::Failure;
+use specreel_tensor::WeightType;
 
 pub use choices::{
     DrafterChoice, ModelList, ModelPair, ModelStore, OpenedPair, PublishedModel, Pulling, StoredFacts,
@@ -83,6 +84,8 @@ pub fn spec(settings: &Settings, rope: Option<Rope>) -> Result<ModelSpec, Failur
         device: settings.device.or_default(),
         drafter_device: settings.drafter_device.value,
         dtype: settings.dtype.or_default(),
+        drafter_dtype: settings.drafter_dtype.value.filter(|dtype| *dtype != WeightType::Auto),
+        drafter_vocabulary: settings.drafter_vocabulary.value.map(|size| size as usize),
         tower_dtype: settings.tower_dtype.or_default(),
         kv_type: settings.kv_type.or_default(),
         rope: rope.unwrap_or_default(),

@@ -10,8 +10,11 @@
 
 use std::ops::Range;
 
-use super::formats::{NOTHING, plural};
-use super::{reason::visible, text};
+use super::{
+    formats::{NOTHING, plural},
+    reason::visible,
+    text,
+};
 use specreel_record::{RunLog, Step, Token, Verdict};
 
 /// Shown instead of drafts whose text was not recorded.
@@ -59,7 +62,8 @@ pub struct Row {
     pub accepted: usize,
     /// How many drafts were judged; 0 without speculation.
     pub judged: usize,
-    /// Why the step ended where it did, which tokens were loosened, and who drafts from here on if that has changed.
+    /// Why the step ended where it did, which tokens were loosened, what the drafter gave the token before which it stopped, and who drafts
+    /// from here on if that has changed.
     pub reason: String,
     /// Time of drafting, in milliseconds.
     pub draft_ms: f64,
@@ -223,8 +227,10 @@ fn inline(text: &str) -> String {
 }
 
 fn reason(step: &Step) -> String {
+    let unsure = step.unsure.map(|probability| format!("unsure: {:.0} %", 100.0 * probability));
     let switched = step.switched.as_ref().map(|switched| format!("from here on drafted by: {}", switched.to));
-    std::iter::once(outcome(step)).chain(switched).collect::<Vec<_>>().join(" · ")
+    let parts = [Some(outcome(step)), unsure, switched].into_iter().flatten();
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
 fn outcome(step: &Step) -> String {

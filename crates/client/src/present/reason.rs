@@ -22,6 +22,10 @@ pub fn reason(placed: &Placed<'_>) -> String {
             "; no drafts here (gate): the target's attention peaks at {peak:.3} on one visual token"
         );
     }
+    // The drafter stopped before the target's own token.
+    if let Some(probability) = step.unsure.filter(|_| *at == step.judged && step.parents.is_empty()) {
+        words += &format!("; the drafter was unsure here: {:.0} %", 100.0 * probability);
+    }
     // In a tree, more than one branch ends here.
     if !token.verdict.is_accepted_draft()
         && step.parents.is_empty()

@@ -5,7 +5,7 @@
 
 use std::cmp::min;
 
-use super::knowledge::{decoder_of, further, key, later_choice, text_tokens};
+use super::knowledge::{calibration, decoder_of, further, key, later_choice, offers, text_tokens};
 use crate::{
     models::Models,
     timing::{Part, Rate, Rates, rates},
@@ -18,8 +18,8 @@ use specreel_model::{
 };
 use specreel_record::Expected;
 use specreel_speculate::{
-    Drafter, Length, Method, Shape, VisualContext,
-    auto::{Contender, DraftCost, SHARES, chance_at, tokens_left, usual_chance},
+    Drafter, Length, Method, Occurrence, Shape, VisualContext,
+    auto::{Calibration, Contender, DraftCost, SHARES, chance_at, tokens_left, usual_chance},
 };
 
 /// A run whose method leaves choices open.
@@ -124,10 +124,10 @@ impl Question<'_> {
             Recipe::Mtp => parts.mtp,
             recipe => parts.heads.iter().any(|head| head == recipe.name()),
         });
-        let lookup = Method::preset("lookup").ok().map(|lookup| lookup.drafter);
+        let lookup = Drafter::Lookup { ngram: 16, min_ngram: 1, occurrence: Occurrence::Frequent };
         let model = parts.drafter.then_some(Drafter::Model {});
         let heads = heads.map(|recipe| Drafter::Head { recipe });
-        model.into_iter().chain(heads).chain(lookup).chain([Drafter::None {}]).collect()
+        model.into_iter().chain(heads).chain([lookup, Drafter::None {}]).collect()
     }
 
     /// What a drafter may see, with the share of the visual tokens.
@@ -163,7 +163,10 @@ impl Question<'_> {
                 _ => chance(share).unwrap_or(usual),
             };
             let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
-            let cost = DraftCost { front_ms, row_ms, chance, later: later(share) };
+            let calibration = calibration(rates, drafter, share, self.models);
+            let calibration = calibration.unwrap_or_else(|| Calibration::of_drafter(drafter, chance));
+            let offers = offers(rates, drafter, self.models);
+            let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, later: later(share) };
             let text_tokens = text_tokens(rates, self.models);
             Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
         });

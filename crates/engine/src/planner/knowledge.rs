@@ -15,9 +15,11 @@ use specreel_model::{config::TextConfig, family::VideoLlm, mac_count};
 use specreel_record::{Stats, StopReason, median};
 use specreel_speculate::{
     Acceptance, Drafted, Drafter, Finished, Method, Schedule, Shape,
-    auto::{Contender, USUAL_TOKENS, further_row},
+    auto::{CLASSES, Calibration, Contender, USUAL_TOKENS, further_row},
 };
 
+/// Share of its steps in which prompt lookup has a draft, as long as that is not known: rather too high, so that it is tried.
+const USUALLY_OFFERED: f64 = 0.5;
 /// Fewest judged drafts that say something of a chance.
 const ENOUGH: usize = 16;
 
@@ -71,7 +73,9 @@ pub(super) fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<Stri
         (Drafter::Model {}, Some(drafter)) => of(drafter),
         (Drafter::Target { dtype }, _) => format!("itself in {dtype:?}"),
         (Drafter::Head { recipe }, _) => format!("{} head", recipe.name()),
-        (Drafter::Lookup { .. }, _) => "lookup".into(),
+        (Drafter::Lookup { ngram, min_ngram, occurrence }, _) => {
+            format!("lookup of {min_ngram} to {ngram}, {occurrence:?}")
+        }
         _ => return None,
     };
     Some(format!("{what}, {}, {drafter}", of(&models.target)))
@@ -100,6 +104,34 @@ pub(super) fn later_choice(rank: usize, share: f64) -> String {
     format!("choice {} passing {share}", rank + 1)
 }
 
+/// How often drafts of a drafter that sees this share of the visual tokens pass, by what it gives them; `None` if that is not known.
+pub(super) fn calibration(
+    rates: &Rates,
+    drafter: &Drafter,
+    share: f64,
+    models: &Models,
+) -> Option<Calibration> {
+    let table = rates.list(&key(&calibrated(share), drafter, models)?)?;
+    let (chances, shares) = table.split_first_chunk::<CLASSES>()?;
+    Calibration::of(*chances, *shares.first_chunk()?)
+}
+
+fn calibrated(share: f64) -> String {
+    format!("calibration {share}")
+}
+
+/// In what share of its steps a drafter has a draft. Prompt lookup is taken to have one in half of them until that is known.
+pub(super) fn offers(rates: &Rates, drafter: &Drafter, models: &Models) -> f64 {
+    match drafter {
+        Drafter::None {} => 0.0,
+        Drafter::Lookup { .. } => {
+            let known = key("offering", drafter, models).and_then(|key| rates.number(&key));
+            known.unwrap_or(USUALLY_OFFERED).clamp(0.0, 1.0)
+        }
+        _ => 1.0,
+    }
+}
+
 /// Learn how often drafts of this method pass, and what one takes, from what its drafter did after a prompt of so many tokens,
 /// `visual` of them visual.
 fn learn_drafting(
@@ -111,8 +143,16 @@ fn learn_drafting(
 ) {
     let chain = matches!((&method.shape, &method.schedule), (Shape::Chain { .. }, Schedule::Sequential {}));
     let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
-    let share = method.context.share().filter(|_| comparable && drafted.judged >= ENOUGH);
-    let Some(share) = share else { return };
+    let Some(share) = method.context.share().filter(|_| comparable) else { return };
+    if drafted.asked >= ENOUGH
+        && let Some(key) = key("offering", &method.drafter, models)
+    {
+        rates.learn_number(&key, drafted.offered as f64 / drafted.asked as f64);
+    }
+    if drafted.judged < ENOUGH {
+        return;
+    }
+    learn_calibration(rates, method, share, models, drafted);
     if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
         let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
         rates.learn_number(&key, chance);
@@ -130,6 +170,26 @@ fn learn_drafting(
     if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
         rates.learn(&key, rate);
     }
+}
+
+/// Learn how often drafts of each class pass, and how many are of it. What was known of a class counts for [`ENOUGH`] drafts.
+fn learn_calibration(rates: &mut Rates, method: &Method, share: f64, models: &Models, drafted: &Drafted) {
+    let seen: usize = drafted.by_confidence.iter().map(|class| class[0]).sum();
+    let Some(key) = key(&calibrated(share), &method.drafter, models).filter(|_| seen >= ENOUGH) else {
+        return;
+    };
+    let before = calibration(rates, &method.drafter, share, models);
+    let chance = (drafted.passed as f64 / drafted.judged as f64).clamp(0.01, 0.99);
+    let before = before.unwrap_or_else(|| Calibration::usual(chance));
+    let weight = ENOUGH as f64;
+    let mut table = Vec::with_capacity(2 * CLASSES);
+    for ([_, judged, passed], known) in drafted.by_confidence.iter().zip(before.chances) {
+        table.push((*passed as f64 + weight * known) / (*judged as f64 + weight));
+    }
+    for ([of_class, ..], known) in drafted.by_confidence.iter().zip(before.shares) {
+        table.push((*of_class as f64 + weight * known) / (seen as f64 + weight));
+    }
+    rates.set_list(&key, table);
 }
 
 /// The inputs of the speed of writing with this method, relative to the target alone.

@@ -19,16 +19,20 @@ use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
 const MOST: usize = 128;
 /// A larger file is not one of ours.
 const LARGEST: u64 = 256 << 10;
+/// Most numbers of a list.
+const LONGEST_LIST: usize = 64;
 /// A change smaller than this is not worth writing.
 const CHANGE: f64 = 0.03;
 
 /// What is known.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Figure {
     /// The speed of a stage.
     Speed(Rate),
     /// What is no speed: a share, a ratio, a length. Not negative.
     Number(f64),
+    /// Several numbers of one kind.
+    List(Vec<f64>),
 }
 
 impl Figure {
@@ -36,6 +40,9 @@ impl Figure {
         match self {
             Self::Speed(rate) => rate.is_sane(),
             Self::Number(number) => (0.0..1e9).contains(number),
+            Self::List(all) => {
+                all.len() <= LONGEST_LIST && all.iter().all(|number| (0.0..1e9).contains(number))
+            }
         }
     }
 
@@ -44,7 +51,7 @@ impl Figure {
         match (self, newer) {
             (Self::Speed(rate), Self::Speed(newer)) => Self::Speed(rate.towards(newer)),
             (Self::Number(number), Self::Number(newer)) => Self::Number((number + newer) / 2.0),
-            _ => *newer,
+            _ => newer.clone(),
         }
     }
 
@@ -54,12 +61,13 @@ impl Figure {
         match (self, before) {
             (Self::Speed(a), Self::Speed(b)) => by(a.products, b.products) || by(a.attention, b.attention),
             (Self::Number(a), Self::Number(b)) => by(*a, *b),
+            (Self::List(a), Self::List(b)) => a.len() != b.len() || a.iter().zip(b).any(|(a, b)| by(*a, *b)),
             _ => true,
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Known {
     figure: Figure,
     basis: Basis,
@@ -96,7 +104,15 @@ impl Rates {
     pub fn number(&self, key: &str) -> Option<f64> {
         match self.known.get(key)?.figure {
             Figure::Number(number) => Some(number),
-            Figure::Speed(_) => None,
+            _ => None,
+        }
+    }
+
+    /// Several numbers of one kind.
+    pub fn list(&self, key: &str) -> Option<&[f64]> {
+        match &self.known.get(key)?.figure {
+            Figure::List(all) => Some(all),
+            _ => None,
         }
     }
 
@@ -113,11 +129,25 @@ impl Rates {
         }
     }
 
+    /// Replace several numbers by newer ones, which have taken the older ones in, unless they are none.
+    pub(crate) fn set_list(&mut self, key: &str, all: Vec<f64>) {
+        let figure = Figure::List(all);
+        if figure.is_sane() {
+            self.set(key, figure);
+        }
+    }
+
     fn learn_figure(&mut self, key: &str, figure: Figure) {
-        let before =
-            self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| known.figure);
-        let figure = before.map_or(figure, |before| before.towards(&figure));
-        if before.is_none_or(|before| figure.has_moved(&before)) {
+        let before = self.measured(key).map(|before| before.towards(&figure));
+        self.set(key, before.unwrap_or(figure));
+    }
+
+    fn measured(&self, key: &str) -> Option<&Figure> {
+        self.known.get(key).filter(|known| known.basis == Basis::Measured).map(|known| &known.figure)
+    }
+
+    fn set(&mut self, key: &str, figure: Figure) {
+        if self.measured(key).is_none_or(|before| figure.has_moved(before)) {
             self.changed.insert(key.to_owned());
         }
         self.known.insert(key.to_owned(), Known { figure, basis: Basis::Measured, at: now() });
@@ -134,7 +164,7 @@ impl Rates {
         let Some(file) = self.file.as_deref().filter(|_| !self.changed.is_empty()) else { return };
         let mut all = read(file);
         for key in std::mem::take(&mut self.changed) {
-            all.extend(self.known.get(&key).map(|known| (key, *known)));
+            all.extend(self.known.get(&key).map(|known| (key, known.clone())));
         }
         while all.len() > MOST {
             let oldest = all.iter().min_by_key(|(_, known)| known.at).map(|(key, _)| key.clone());
@@ -181,9 +211,13 @@ fn read(file: &Path) -> BTreeMap<String, Known> {
     };
     let known = |(key, value): (String, Value)| {
         let number = |name: &str| value.get(name)?.as_f64();
-        let figure = match number("number") {
-            Some(number) => Figure::Number(number),
-            None => Figure::Speed(Rate { products: number("products")?, attention: number("attention")? }),
+        let list = || value.get("list")?.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<_>>>();
+        let figure = match (number("number"), list()) {
+            (Some(number), _) => Figure::Number(number),
+            (None, Some(all)) => Figure::List(all),
+            (None, None) => {
+                Figure::Speed(Rate { products: number("products")?, attention: number("attention")? })
+            }
         };
         let at = value.get("at").and_then(Value::as_u64).unwrap_or(0);
         figure.is_sane().then_some((key, Known { figure, basis: Basis::Measured, at }))
@@ -198,6 +232,7 @@ fn write(file: &Path, all: &BTreeMap<String, Known>) -> std::io::Result<()> {
         let value = match figure {
             Figure::Speed(rate) => json!({"products": rate.products, "attention": rate.attention, "at": at}),
             Figure::Number(number) => json!({"number": number, "at": at}),
+            Figure::List(all) => json!({"list": all, "at": at}),
         };
         (key.clone(), value)
     };
@@ -248,10 +283,14 @@ mod tests {
         rates.learn_number("m", f64::NAN);
         assert_eq!((rates.number("n"), rates.get("n"), rates.number("d")), (Some(20.0), None, None));
         assert_eq!(rates.number("m"), None);
+        rates.set_list("l", vec![0.5, 2.0]);
+        rates.set_list("l", vec![0.25, 3.0]);
+        rates.set_list("l", vec![f64::NAN]);
         rates.save();
         let mut other = Rates::default();
         other.keep_in(file.clone());
         assert_eq!((other.number("n"), other.get("d").is_some()), (Some(20.0), true));
+        assert_eq!((other.list("l"), other.list("n")), (Some(&[0.25, 3.0][..]), None));
         // A small change is not written.
         let before = std::fs::read(&file).unwrap();
         rates.learn("d", Rate { products: 4.1, ..RATE });

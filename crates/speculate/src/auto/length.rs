@@ -1,17 +1,19 @@
-//! The length of a chain that pays off, from measured times and acceptance, or the tree.
+//! Where a chain ends that pays off, from measured times and acceptance, or the tree.
 //!
-//! T(rows) is a line through the target's latest passes; the chance that a draft passes is counted over the latest drafts. K = 0,
+//! T(rows) is a line through the target's latest passes. The chance that a draft passes is counted over the latest drafts, by the probability
+//! that the drafter gave them ([`Stopping`]); of a drafter that gives none, over all of them, and its chains have a length. K = 0,
 //! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
 //! steps in a row, since the first one after a rest says little: the drafter has to read what was written meanwhile.
 
 use std::borrow::Cow;
 
 use super::{
-    DraftCost, GUESSED_ROWS, NEARLY, Place, best_length,
+    Calibration, DraftCost, GUESSED_ROWS, NEARLY, Place, Stopping, best_length,
     shape::{StepTimes, best_tree},
 };
 use crate::{
-    fit::{FadingChance, LaterChances, PassTimes, UsualTime},
+    confidence::{Calibrator, ChainTimes},
+    fit::{FadingChance, LaterChances, PassTimes, RowTimes, UsualTime},
     tree::Template,
 };
 
@@ -34,6 +36,8 @@ const FIRST: usize = 4;
 /// Time in which a drafter reads a token that it did not draft, relative to drafting one.
 const READING: f64 = 0.25;
 
+/// Steps before it is computed again where a chain ends.
+const STOPPING_STEPS: usize = 8;
 /// Steps before the best tree is computed again.
 const TREE_STEPS: usize = 8;
 /// Share by which a tree has to be faster than the best chain: of many, the best looks better than it is.
@@ -44,17 +48,6 @@ const TREE_MARGIN: f64 = 0.03;
 pub(crate) enum Drafts {
     Chain(usize),
     Tree(Template),
-}
-
-/// What passes of the target take, in milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowTimes {
-    /// A pass over one row.
-    pub alone: f64,
-    /// The line of passes over more: its first row, and each further one. Where several rows are computed in another way than one,
-    /// or on more processors, its first row takes longer than a row alone.
-    pub first: f64,
-    pub more: f64,
 }
 
 /// T(rows): the time of the target's pass by its rows.
@@ -119,6 +112,22 @@ pub(crate) struct AutoLength {
     unread: usize,
     chance: FadingChance,
     later: LaterChances,
+    calibrator: Calibrator,
+    /// True if it is known what its probabilities are worth, or becoming known.
+    is_calibrated: bool,
+    /// Where its chains end, if that is known, and the steps since it was computed.
+    stopping: Option<Stopping>,
+    stopping_steps: usize,
+    /// Steps in which it has drafted.
+    drafted: usize,
+    /// The last choice was a chain that ends there.
+    stops: bool,
+    /// It has chosen once.
+    has_begun: bool,
+    /// The last choice asked for drafts.
+    asked: bool,
+    /// How often it has a draft when it is asked.
+    offers: FadingChance,
     /// The best tree with its tokens per millisecond, and the steps since it was computed.
     tree: Option<(Template, f64)>,
     tree_steps: usize,
@@ -139,6 +148,15 @@ impl Default for AutoLength {
             unread: 0,
             chance: FadingChance::default(),
             later: LaterChances::default(),
+            calibrator: Calibrator::new(Calibration::usual(FadingChance::default().value())),
+            is_calibrated: false,
+            stopping: None,
+            stopping_steps: STOPPING_STEPS,
+            drafted: 0,
+            stops: false,
+            has_begun: false,
+            asked: false,
+            offers: FadingChance::of(1.0),
             tree: None,
             tree_steps: TREE_STEPS,
             trial: TRIAL,
@@ -153,7 +171,9 @@ impl AutoLength {
     /// For a drafter of which this is expected.
     pub fn expecting(cost: &DraftCost) -> Self {
         let (chance, later) = (FadingChance::of(cost.chance), LaterChances::of(cost.later));
-        Self { chance, later, expected: Some(*cost), ..Self::default() }
+        let (calibrator, offers) = (Calibrator::new(cost.calibration), FadingChance::of(cost.offers));
+        let (is_calibrated, expected) = (true, Some(*cost));
+        Self { chance, later, calibrator, is_calibrated, offers, expected, ..Self::default() }
     }
 
     /// For a drafter that drafts any chain up to this length in the same time (DFlash); `None` = it drafts token by token.
@@ -164,6 +184,15 @@ impl AutoLength {
     /// What the next step drafts; a tree only if `trees` may be drafted.
     pub fn choose(&mut self, target: &TargetTimes, trees: bool) -> Drafts {
         let times = target.times();
+        times.into_iter().for_each(|times| self.refresh(times));
+        let drafts = self.chain_or_tree(times, trees);
+        self.asked = drafts != Drafts::Chain(0);
+        self.has_begun = true;
+        drafts
+    }
+
+    fn chain_or_tree(&mut self, times: Option<RowTimes>, trees: bool) -> Drafts {
+        self.stops = false;
         let best = match times.and_then(|times| self.best(times)) {
             Some((length, rate)) => {
                 if let Some(tree) = times.filter(|_| trees).and_then(|times| self.tree(times, rate)) {
@@ -176,6 +205,7 @@ impl AutoLength {
         let in_trial = self.trial > 0;
         self.trial = self.trial.saturating_sub(1);
         if best > 0 {
+            self.stops = times.is_some();
             (self.plain, self.rest) = (0, REST);
             return Drafts::Chain(best);
         }
@@ -189,8 +219,38 @@ impl AutoLength {
         Drafts::Chain(self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE)))
     }
 
+    /// Where the chain of the last choice ends, if what the drafter says of its drafts decides it.
+    pub fn stopping(&self) -> Option<&Stopping> {
+        self.stopping.as_ref().filter(|_| self.stops)
+    }
+
+    /// Compute where chains end, unless that was done a few steps ago.
+    pub fn refresh(&mut self, target: RowTimes) {
+        self.stopping_steps += 1;
+        // What was only expected may be far from what it does: the first steps count at once.
+        let due = STOPPING_STEPS.min(1 + self.drafted / 4);
+        if self.stopping_steps < due || !self.is_calibrated {
+            return;
+        }
+        let [row, once] = match (self.at_once, self.row_ms(), self.drafter_ms.value()) {
+            (None, Some(row), _) => [row, 0.0],
+            (Some(_), _, Some(once)) => [0.0, once],
+            _ => return,
+        };
+        let times = ChainTimes { row, once, target, offers: self.offers.value() };
+        let near = self.stopping.as_ref().map(|stopping| stopping.rate);
+        self.stopping = Some(Stopping::new(&self.calibrator.value(), &times, near));
+        self.stopping_steps = 0;
+    }
+
     /// The best length and its tokens per millisecond; `None` if the drafter's time is not known.
     fn best(&self, RowTimes { alone, first, more }: RowTimes) -> Option<(usize, f64)> {
+        if let Some(stopping) = &self.stopping {
+            let plain = 1.0 / alone.max(1e-9);
+            let pays = stopping.goes_on(1.0) && NEARLY * stopping.offered > plain;
+            let most = self.at_once.unwrap_or(LONGEST);
+            return Some(if pays { (most, stopping.rate) } else { (0, stopping.rate.max(plain)) });
+        }
         let chance = self.chance.value();
         let (length, rate) = match self.at_once {
             None => best_length(LONGEST, chance, self.row_ms()?, first, more),
@@ -243,21 +303,69 @@ impl AutoLength {
         Some(reading + left as f64 / rate)
     }
 
-    /// Note a step in which this one was to draft: the places that were judged, the tokens emitted, and the time of a draft, if it is
-    /// known.
-    pub fn note(&mut self, places: &[Place], emitted: usize, draft_ms: Option<f64>) {
-        if places.is_empty() {
+    /// Note a step in which this one was to draft: the places that were judged, what the drafter gave the token before which it stopped, the
+    /// tokens emitted, and the time of a draft, if it is known.
+    pub fn note(&mut self, places: &[Place], unsure: Option<f32>, emitted: usize, draft_ms: Option<f64>) {
+        let offered = !places.is_empty() || unsure.is_some();
+        if self.asked {
+            self.offers.add(1, usize::from(offered));
+        }
+        for probability in places.iter().filter_map(|place| place.probability).chain(unsure) {
+            self.is_calibrated = true;
+            self.calibrator.see(probability);
+        }
+        for place in places {
+            if let Some(probability) = place.probability {
+                self.calibrator.judge(probability, place.found == Some(0));
+            }
+        }
+        if !offered {
             self.unread += emitted;
             return;
         }
+        self.drafted += 1;
         if let Some(ms) = draft_ms.filter(|_| self.unread == 0) {
             self.drafter_ms.push(ms);
         }
         let passed = places.iter().filter(|place| place.found == Some(0)).count();
-        self.chance.add(places.len(), passed);
+        if !places.is_empty() {
+            self.chance.add(places.len(), passed);
+        }
         places.iter().for_each(|place| self.later.add(place));
         self.unread = 0;
         self.expected = self.expected.map(DraftCost::after_front);
+    }
+
+    /// Note a step in which another one drafted in its place.
+    pub fn miss(&mut self, tokens: usize) {
+        self.unread += tokens;
+        self.asked = false;
+    }
+
+    /// How often its drafts pass.
+    pub fn calibration(&self) -> Calibration {
+        self.calibrator.value()
+    }
+
+    /// The tokens per millisecond of its chains, if they are known.
+    pub fn rate(&self) -> Option<f64> {
+        self.stopping.as_ref().map(|stopping| stopping.rate)
+    }
+
+    /// True once it has drafted, or has chosen not to.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// What drafting is expected to gain in a step, in tokens; `None` if that is not known yet.
+    pub fn gain(&self) -> Option<f64> {
+        if self.plain > 0 {
+            return Some(0.0);
+        }
+        let stopping = self.stopping.as_ref()?;
+        // A step takes no less than writing a token alone.
+        let tree = self.tree.as_ref().map_or(0.0, |tree| tree.1 / stopping.rate - 1.0);
+        Some(stopping.gain().max(tree))
     }
 
     /// True if a draft takes the same time in a chain of any length.
@@ -270,6 +378,7 @@ impl AutoLength {
         self.unread += tokens;
         self.tree = None;
         self.chance.fade();
+        self.calibrator.fade();
     }
 }
 
@@ -303,9 +412,10 @@ mod tests {
             self.0.note(rows, verify_ms);
             let found = |at: usize| (at < accepted).then_some(0);
             let judged = drafts.min(accepted + 1);
-            let places: Vec<Place> = (0..judged).map(|at| Place { known: 1, found: found(at) }).collect();
+            let places: Vec<Place> =
+                (0..judged).map(|at| Place { known: 1, found: found(at), probability: None }).collect();
             let each = if self.1.drafts_at_once() { 1 } else { drafts.max(1) };
-            self.1.note(&places, accepted + 1, Some(draft_ms / each as f64));
+            self.1.note(&places, None, accepted + 1, Some(draft_ms / each as f64));
         }
     }
 
@@ -465,7 +575,7 @@ mod tests {
                         levels = length;
                         while places.len() < length {
                             let found = rank(&mut rng);
-                            places.push(Place { known: 2, found });
+                            places.push(Place { known: 2, found, probability: None });
                             if found != Some(0) {
                                 break;
                             }
@@ -484,7 +594,7 @@ mod tests {
                                 break;
                             }
                             let found = rank(&mut rng).filter(|rank| *rank < children.len());
-                            places.push(Place { known: children.len(), found });
+                            places.push(Place { known: children.len(), found, probability: None });
                             let Some(rank) = found else { break };
                             (at, tokens) = (Some(children[rank]), tokens + 1.0);
                         }
@@ -494,7 +604,7 @@ mod tests {
                 };
                 let verify = 1.0 + more * rows as f64;
                 target.note(rows + 1, verify);
-                auto.note(&places, 1, Some(0.4));
+                auto.note(&places, None, 1, Some(0.4));
                 ms += verify + 0.4 * levels as f64;
             }
             (tokens / ms, drawn)

@@ -24,14 +24,16 @@ pub(crate) fn places(proposal: &Proposal, path: &[usize], next: u32) -> Vec<Plac
         let children: Vec<usize> = (0..nodes.len()).filter(|node| nodes[*node].parent == parent).collect();
         let Some(first) = children.first() else { break };
         let others = proposal.others.iter().find(|(node, _)| node == first);
+        let probability = proposal.confidence(*first);
         let place = match (accepted, others.filter(|_| children.len() == 1)) {
             (None, Some((_, others))) => {
                 let found = others.iter().position(|id| *id == next).map(|at| at + 1);
-                Place { known: 1 + others.len(), found }
+                Place { known: 1 + others.len(), found, probability }
             }
             _ => Place {
                 known: children.len(),
                 found: accepted.and_then(|node| children.iter().position(|child| *child == node)),
+                probability,
             },
         };
         places.push(place);
@@ -189,7 +191,7 @@ mod tests {
         let first = tree.push(None, 10, None);
         tree.push(None, 11, None);
         tree.push(Some(first), 12, None);
-        let place = |known, found| Place { known, found };
+        let place = |known, found| Place { known, found, probability: None };
         let of = |proposal: &Proposal, path: &[usize]| places(proposal, path, 50);
         let drafted = Proposal { tree, ..Proposal::default() };
         assert_eq!(of(&drafted, &[]), [place(2, None)]);

@@ -5,16 +5,21 @@
 //! next one stays.
 
 use super::{
-    Contender, DraftCost, Drafts, Place, RANKS, USUAL_TOKENS, further_row,
+    Contender, DraftCost, Drafts, Place, RANKS, Stopping, USUAL_TOKENS, further_row,
     length::{AutoLength, TargetTimes},
     tokens_left,
 };
+use crate::{Drafter, draft::Proposal};
 use specreel_model::decoder::Decoder;
 
 /// Share of the expected time that another drafter has to save.
 const MARGIN: f64 = 0.1;
 /// A chain's other choices are noted in one of so many steps: it takes a look at all the drafter's logits.
 const NOTED: usize = 8;
+/// Steps between two computations of where the chains of prompt lookup end while another drafter is active.
+const BESIDE_STEPS: usize = 8;
+/// What drafting is taken to gain before that is known, in tokens.
+const UNKNOWN_GAIN: f64 = 0.5;
 /// Steps before the first change; twice as many after each.
 const PATIENCE: usize = 6;
 
@@ -26,12 +31,29 @@ pub(crate) struct AutoDraft {
     active: usize,
     /// Trees may be drafted.
     trees: bool,
+    /// The number of prompt lookup, which costs nothing: it drafts in place of the active one where it is worth more. `None` if it is not
+    /// among the drafters.
+    lookup: Option<usize>,
+    /// Where its chains end while another drafter is active, and the steps since that was computed.
+    beside: Option<Stopping>,
+    beside_steps: usize,
     /// Steps since the last change, and those before the next.
     since: usize,
     patience: usize,
     /// How long the text is expected to get, and may get.
     usual_tokens: usize,
     most_tokens: usize,
+}
+
+/// What a step took and gave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// Rows of the verify pass.
+    pub rows: usize,
+    /// Tokens.
+    pub emitted: usize,
+    pub verify_ms: f64,
+    pub draft_ms: f64,
 }
 
 /// Why another drafter takes over.
@@ -60,8 +82,12 @@ impl AutoDraft {
         let usual_tokens = chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
         let cost = chosen.map(|chosen| chosen.cost.after_front());
         let first = Self::new(row_ms, further, chosen.is_some()).with(cost, at_once);
-        let all = reserves.fold(first, |auto, reserve| auto.with(Some(reserve.cost), None));
-        Self { usual_tokens, most_tokens, ..all }
+        let is_lookup = |contender: &Contender| matches!(contender.drafter, Drafter::Lookup { .. });
+        let reserves: Vec<&Contender> = reserves.collect();
+        let lookup = reserves.iter().position(|reserve| is_lookup(reserve)).map(|at| at + 1);
+        let lookup = if chosen.is_some_and(is_lookup) { Some(0) } else { lookup };
+        let all = reserves.into_iter().fold(first, |auto, reserve| auto.with(Some(reserve.cost), None));
+        Self { usual_tokens, most_tokens, lookup, ..all }
     }
 
     /// Begin without a drafter; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is
@@ -72,6 +98,9 @@ impl AutoDraft {
             drafters: Vec::new(),
             active: 0,
             trees,
+            lookup: None,
+            beside: None,
+            beside_steps: BESIDE_STEPS,
             since: 0,
             patience: PATIENCE,
             usual_tokens: USUAL_TOKENS,
@@ -94,6 +123,7 @@ impl AutoDraft {
             return None;
         }
         let times = self.target.times()?;
+        self.drafters.iter_mut().for_each(|drafter| drafter.refresh(times));
         let own = &self.drafters[self.active];
         let own_ms = own.rest_ms(left, times)?;
         let others = self.drafters.iter().enumerate().filter(|(to, _)| *to != self.active);
@@ -104,6 +134,30 @@ impl AutoDraft {
             (self.active, self.since, self.patience) = (to, 0, 2 * self.patience);
             turn
         })
+    }
+
+    /// Prompt lookup, where another one is active and has begun: its number, and where its chains end.
+    pub fn beside(&mut self) -> Option<(usize, Stopping)> {
+        let at = self.lookup.filter(|at| *at != self.active)?;
+        let times = self.target.times()?;
+        let active = self.drafters.get_mut(self.active).filter(|active| active.has_begun())?;
+        active.refresh(times);
+        self.beside_steps += 1;
+        if self.beside.is_none() || self.beside_steps >= BESIDE_STEPS {
+            let rate = active.rate().unwrap_or(0.0).max(1.0 / times.alone.max(1e-9));
+            self.beside = Some(Stopping::beside(&self.drafters[at].calibration(), times.more, rate));
+            self.beside_steps = 0;
+        }
+        self.beside.clone().map(|stopping| (at, stopping))
+    }
+
+    /// True if drafts of prompt lookup are worth more than what the active drafter is expected to draft.
+    pub fn prefers(&self, lookup: &Proposal) -> bool {
+        let Some(stopping) = &self.beside else { return false };
+        let drafts = lookup.forced..lookup.tree.len();
+        let gain = stopping.gain_of(drafts.filter_map(|node| lookup.confidence(node)));
+        let active = self.drafters.get(self.active);
+        gain > active.map_or(0.0, |active| active.gain().unwrap_or(UNKNOWN_GAIN))
     }
 
     /// Let this drafter draft from now on.
@@ -117,6 +171,11 @@ impl AutoDraft {
             Some(drafter) => drafter.choose(&self.target, self.trees),
             None => Drafts::Chain(0),
         }
+    }
+
+    /// Where the chain of the next step ends, if what its drafter says of its drafts decides it.
+    pub fn stopping(&self) -> Option<&Stopping> {
+        self.drafters.get(self.active)?.stopping()
     }
 
     /// How many of the drafter's choices are worth knowing in step number `step`, if it drafts a chain.
@@ -134,24 +193,25 @@ impl AutoDraft {
         self.target.further()
     }
 
-    /// Note a step: the rows of the verify pass, the places that were judged, the tokens emitted, the times of the pass and of drafting,
-    /// and whether the drafts were a chain.
-    pub fn note(
-        &mut self,
-        rows: usize,
-        places: &[Place],
-        emitted: usize,
-        [verify_ms, draft_ms]: [f64; 2],
-        is_chain: bool,
-    ) {
+    /// Note a step: the number of the drafter, what it proposed, and the places that were judged.
+    pub fn note(&mut self, by: usize, proposal: &Proposal, places: &[Place], seen: &Seen) {
+        let Seen { rows, emitted, verify_ms, draft_ms } = *seen;
+        let unsure = proposal.unsure;
         self.target.note(rows, verify_ms);
         for (at, drafter) in self.drafters.iter_mut().enumerate() {
-            if at != self.active {
-                drafter.skip(emitted);
+            if at != by {
+                if at == self.active {
+                    drafter.miss(emitted)
+                } else {
+                    drafter.skip(emitted)
+                }
                 continue;
             }
-            let each = if drafter.drafts_at_once() { 1 } else { (rows - 1).max(1) };
-            drafter.note(places, emitted, is_chain.then_some(draft_ms / each as f64));
+            // The token before which it stopped took a pass too.
+            let passes = rows - 1 + usize::from(unsure.is_some());
+            let each = if drafter.drafts_at_once() { 1 } else { passes.max(1) };
+            let draft_ms = proposal.tree.is_chain().then_some(draft_ms / each as f64);
+            drafter.note(places, unsure, emitted, draft_ms);
         }
         self.since += 1;
     }
@@ -162,13 +222,26 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::*;
+    use super::{
+        super::{CLASSES, Calibration},
+        *,
+    };
+    use crate::{
+        confidence::class,
+        draft::{Branch, Unsure},
+    };
+
+    /// What a made-up drafter gives its drafts.
+    const SURE: f32 = 0.9;
 
     /// A made-up drafter: what is expected of it, and the chance that its drafts really pass.
     type Made = (DraftCost, f64);
 
     fn made(front_ms: f64, row_ms: f64, chance: f64, real: f64) -> Made {
-        (DraftCost { front_ms, row_ms, chance, later: [0.0; 2] }, real)
+        let mut shares = [0.0; CLASSES];
+        shares[class(SURE)] = 1.0;
+        let calibration = Calibration::of([chance; CLASSES], shares).unwrap();
+        (DraftCost { calibration, ..DraftCost::usual([front_ms, row_ms], chance) }, real)
     }
 
     /// The time of a text of 400 tokens, and its changes: after how many tokens, and who drafts then. A row of the target takes 1 ms.
@@ -185,7 +258,9 @@ mod tests {
                 at = turn.to;
                 turns.push((tokens, at));
             }
-            let Drafts::Chain(k) = auto.drafts() else { panic!("a tree without second choices") };
+            let Drafts::Chain(most) = auto.drafts() else { panic!("a tree without second choices") };
+            let mut branch = Branch::new(auto.stopping().map_or(Unsure::Never, Unsure::Unprofitable));
+            let k = (0..most).take_while(|_| branch.goes_on() && branch.take(SURE)).count();
             let accepted = (0..k).take_while(|_| rng.random::<f64>() < drafters[at].1).count();
             let row = drafters[at].0.row_ms;
             let (verify, mut draft) = (1.0 + 0.1 * k as f64, row * k as f64);
@@ -194,9 +269,10 @@ mod tests {
                     std::mem::take(&mut front[at]) + 0.25 * row * f64::from(std::mem::take(&mut unread[at]));
             }
             let found = |at: usize| (at < accepted).then_some(0);
-            let places: Vec<Place> =
-                (0..k.min(accepted + 1)).map(|at| Place { known: 1, found: found(at) }).collect();
-            auto.note(k + 1, &places, accepted + 1, [verify, draft], true);
+            let place = |at| Place { known: 1, found: found(at), probability: Some(SURE) };
+            let places: Vec<Place> = (0..k.min(accepted + 1)).map(place).collect();
+            let seen = Seen { rows: k + 1, emitted: accepted + 1, verify_ms: verify, draft_ms: draft };
+            auto.note(at, &Proposal::default(), &places, &seen);
             let others = unread.iter_mut().enumerate().filter(|(other, _)| *other != at || k == 0);
             others.for_each(|(_, unread)| *unread += accepted as u32 + 1);
             tokens += accepted + 1;
@@ -240,5 +316,40 @@ mod tests {
             (all, alone) = (all + ms, alone + write(&[good], seed).0);
         }
         assert!(all < 1.2 * alone, "{all} and {alone}");
+    }
+
+    #[test]
+    fn prompt_lookup_drafts_where_what_it_found_is_worth_more() {
+        let lookup = Drafter::Lookup { ngram: 4, min_ngram: 1, occurrence: crate::Occurrence::Frequent };
+        let calibration = Calibration::of_drafter(&lookup, 0.3);
+        let auto = AutoDraft { lookup: Some(1), ..AutoDraft::new(Some(1.0), 0.1, false) };
+        let mut auto = auto
+            .with(Some(made(0.0, 0.2, 0.6, 0.6).0), None)
+            .with(Some(DraftCost { calibration, ..DraftCost::usual([0.0; 2], 0.3) }), None);
+        assert!(auto.beside().is_none(), "the active one begins");
+        auto.drafts();
+        let (at, stopping) = auto.beside().unwrap();
+        assert!(at == 1 && stopping.goes_on(1.0));
+        let found = |probabilities: &[f32]| {
+            let mut proposal = Proposal::default();
+            for probability in probabilities {
+                let parent = proposal.tree.len().checked_sub(1);
+                proposal.tree.push(parent, 7, Some(*probability));
+            }
+            proposal
+        };
+        assert!(
+            auto.prefers(&found(&[0.95; 6])) && !auto.prefers(&found(&[0.5])) && !auto.prefers(&found(&[]))
+        );
+        // Its drafts fail: it is asked less and less, and the model drafts.
+        for _ in 0..60 {
+            let place = Place { known: 1, found: None, probability: Some(0.95) };
+            let seen = Seen { rows: 7, emitted: 1, verify_ms: 1.6, draft_ms: 0.0 };
+            auto.note(1, &found(&[0.95; 6]), &[place], &seen);
+            auto.beside();
+        }
+        assert!(!auto.prefers(&found(&[0.95; 6])));
+        auto.follow(1);
+        assert!(auto.beside().is_none(), "it is the active one");
     }
 }

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use specreel_tensor::Result;
 
-use super::{DraftRequest, Form, Proposal, Proposer, choices};
-use choices::{Choices, add};
+use super::{Branch, DraftRequest, Form, Proposal, Proposer, choices};
+use choices::{Choices, add, grow};
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Sequence, States},
     draft_head::{BlockConfig, DraftHead, DraftVocabulary, Selector},
@@ -122,18 +122,21 @@ impl Places<'_> {
     /// A chain after each of the root's `branches` best tokens.
     fn chains(&mut self, proposal: &mut Proposal, branches: usize) -> Result<()> {
         let first = self.after(proposal, None)?;
-        let mut ends: Vec<usize> = Vec::new();
-        for &choice in first.best.iter().take(branches) {
-            ends.push(add(proposal, None, choice, &first));
+        let mut ends = Vec::new();
+        for rank in 0..branches {
+            let mut branch = Branch::new(self.request.unsure);
+            let node = grow(proposal, None, &first, rank, &mut branch);
+            ends.extend(node.map(|node| (node, branch)));
         }
         while !ends.is_empty() {
             let mut longer = Vec::new();
-            for end in ends {
+            for (end, mut branch) in ends {
                 if !self.open(proposal, end) {
                     continue;
                 }
                 let next = self.after(proposal, Some(end))?;
-                longer.extend(next.best.first().map(|&choice| add(proposal, Some(end), choice, &next)));
+                let node = grow(proposal, Some(end), &next, 0, &mut branch);
+                longer.extend(node.map(|node| (node, branch)));
             }
             ends = longer;
         }
@@ -153,7 +156,8 @@ impl Places<'_> {
                 None => None,
                 Some(parent) => {
                     let choices = self.after(proposal, parent)?;
-                    choices.best.get(rank).map(|&choice| add(proposal, parent, choice, &choices))
+                    let sure = |choice: &&(u32, f32)| Branch::new(self.request.unsure).take(choice.1.exp());
+                    choices.best.get(rank).filter(sure).map(|&choice| add(proposal, parent, choice, &choices))
                 }
             };
             made.push(node);
@@ -171,8 +175,12 @@ impl Places<'_> {
             log_probability: [f32; 2],
             choices: Choices,
         }
+        let unsure = self.request.unsure;
         let candidate = |parent: Option<usize>, rank: usize, before: f32, choices: Choices| {
             let log = choices.best.get(rank)?.1;
+            if !Branch::new(unsure).take(log.exp()) {
+                return None;
+            }
             Some(Candidate { parent, rank, log_probability: [before, before + log], choices })
         };
         let first = self.after(proposal, None)?;

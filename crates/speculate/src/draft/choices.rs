@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use specreel_tensor::Result;
 
-use super::{DraftRequest, Form, Proposal};
+use super::{Branch, DraftRequest, Form, Proposal};
 use crate::sampling::{Purpose, Sampler, draw};
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow},
@@ -17,6 +17,8 @@ use specreel_model::{
 pub(super) struct Choices {
     /// Most likely ids with natural-log probabilities, best first; empty if the drafter has none that the grammar allows.
     pub best: Vec<(u32, f32)>,
+    /// The drafter's largest probability, even if another token was drawn; 0 without a choice.
+    pub confidence: f32,
     /// The distribution, if requested.
     pub distribution: Option<Arc<Vec<f32>>>,
     /// The proposal is to note them.
@@ -41,7 +43,9 @@ impl Choices {
             let mut rng = sampler.rng(request.position + drafted, Purpose::Draft);
             let id = draw(&q, rand::RngExt::random(&mut rng));
             let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
-            return Ok(Self { best: vec![(id, log_q)], distribution: Some(Arc::new(q)), noted: false });
+            let confidence = q.iter().copied().fold(0.0, f32::max);
+            let best = vec![(id, log_q)];
+            return Ok(Self { best, confidence, distribution: Some(Arc::new(q)), noted: false });
         }
         let facts = row.facts();
         let mut best: Vec<(u32, f32)> = match count {
@@ -54,7 +58,9 @@ impl Choices {
             true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
             false => None,
         };
-        Ok(Self { best, distribution, noted: request.ranks > 1 && matches!(request.form, Form::Chain) })
+        let confidence = best.first().map_or(0.0, |best| best.1.exp());
+        let noted = request.ranks > 1 && matches!(request.form, Form::Chain);
+        Ok(Self { best, confidence, distribution, noted })
     }
 }
 
@@ -81,6 +87,23 @@ pub(super) fn add(
         proposal.others.push((node, from.best.iter().skip(1).map(|other| other.0).collect()));
     }
     node
+}
+
+/// Add a branch's next draft, the choice of this rank, unless there is none or the branch ends before it.
+pub(super) fn grow(
+    proposal: &mut Proposal,
+    parent: Option<usize>,
+    choices: &Choices,
+    rank: usize,
+    branch: &mut Branch<'_>,
+) -> Option<usize> {
+    let choice = *choices.best.get(rank)?;
+    let probability = if rank == 0 { choices.confidence } else { choice.1.exp() };
+    if !branch.take(probability) {
+        proposal.unsure.get_or_insert(probability);
+        return None;
+    }
+    Some(add(proposal, parent, choice, choices))
 }
 
 /// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.

@@ -4,13 +4,14 @@
 //! overlapping the suffix or not. vLLM takes its first occurrence; [`Occurrence`] says which is taken here. vLLM ends a draft where
 //! the text ends. Here it continues with its own tokens, so that a text that repeats itself is continued at full length.
 //!
-//! A search follows the chain of earlier occurrences of the last token, as deflate does, and not the whole text.
+//! A search follows the chain of earlier occurrences of the last token, as deflate does, and not the whole text. What an occurrence is worth
+//! follows from its length, and from how many of the others that are as long agree with it ([`Found::probability`]).
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
 use specreel_tensor::Result;
 
-use super::{DraftRequest, Proposal, Proposer};
+use super::{Branch, DraftRequest, Proposal, Proposer};
 use crate::Occurrence;
 use specreel_model::decoder::{Sequence, States};
 
@@ -25,8 +26,29 @@ pub struct Lookup {
     occurrence: Occurrence,
 }
 
+/// Most tokens of an occurrence that count for its probability.
+const LONG: usize = 32;
+/// Most occurrences that are counted.
+const MOST_FOUND: usize = 64;
+
+/// Where the end of the text occurs earlier.
+struct Found {
+    /// Tokens that are the same.
+    length: usize,
+    /// The slots after the occurrences, the latest first.
+    starts: Vec<usize>,
+}
+
+impl Found {
+    /// How sure a token is that follows `count` of `all` occurrences of so many tokens. Only its order matters: how often such tokens pass
+    /// is counted.
+    fn probability(length: usize, count: usize, all: usize) -> f32 {
+        count as f32 / (all as f32 + 1.0 / length.max(1) as f32)
+    }
+}
+
 impl Lookup {
-    /// `ids` are the prompt's, its last the root; n-grams of these lengths are searched for.
+    /// `ids` are the prompt's, its last the root, after earlier texts; n-grams of these lengths are searched for.
     pub fn new(ids: &[u32], ngram: RangeInclusive<usize>, occurrence: Occurrence) -> Self {
         let (previous, latest) = (Vec::with_capacity(ids.len()), HashMap::new());
         let mut lookup = Self { ids: Vec::with_capacity(ids.len()), previous, latest, ngram, occurrence };
@@ -48,33 +70,64 @@ impl Lookup {
         };
     }
 
-    /// The slot after the occurrence that is continued.
-    fn source(&self) -> Option<usize> {
+    /// The occurrences of the longest n-gram before the end of the text; none if it is shorter than the shortest.
+    fn found(&self) -> Found {
         let (&shortest, &longest) = (self.ngram.start(), self.ngram.end());
-        let last = self.ids.len().checked_sub(1)?;
-        let earlier = std::iter::successors(self.previous[last], |&slot| self.previous[slot]);
-        let mut best = None;
-        for slot in earlier {
+        let mut found = Found { length: shortest.max(1), starts: Vec::new() };
+        let Some(last) = self.ids.len().checked_sub(1) else { return found };
+        // Slots descend: the latest ones come first.
+        for slot in std::iter::successors(self.previous[last], |&slot| self.previous[slot]) {
             let suffix = self.ids.iter().rev().take(longest);
             let shared = suffix.zip(self.ids[..=slot].iter().rev()).take_while(|(a, b)| a == b).count();
-            let found = best.map_or(0, |(length, _)| length);
-            // Slots descend: of equal lengths, the later ones are met first.
-            let first = self.occurrence == Occurrence::First;
-            if shared >= shortest && (shared > found || first && shared == found) {
-                best = Some((shared, slot + 1));
+            if shared > found.length {
+                found = Found { length: shared, starts: Vec::new() };
             }
-            if shared == longest && !first {
+            if shared == found.length {
+                match self.occurrence {
+                    Occurrence::Latest if !found.starts.is_empty() => {}
+                    Occurrence::First => found.starts = vec![slot + 1],
+                    _ => found.starts.push(slot + 1),
+                }
+            }
+            let is_enough = match self.occurrence {
+                Occurrence::Latest => shared == longest,
+                Occurrence::First => false,
+                Occurrence::Frequent => found.starts.len() == MOST_FOUND,
+            };
+            if is_enough {
                 break;
             }
         }
-        best.map(|(_, start)| start)
+        if let [start] = found.starts[..] {
+            found.length = self.shared(start);
+        }
+        found
     }
 
-    /// At most `length` tokens: those after the occurrence, and after the end of the text the draft's own.
-    fn continuation(&self, length: usize) -> Vec<u32> {
-        let Some(start) = self.source() else { return Vec::new() };
-        let period = self.ids.len() - start;
-        (0..length).map(|index| self.ids[start + index % period]).collect()
+    /// How many tokens before this slot are those at the end of the text, up to [`LONG`].
+    fn shared(&self, start: usize) -> usize {
+        let suffix = self.ids.iter().rev().take(LONG);
+        suffix.zip(self.ids[..start].iter().rev()).take_while(|(a, b)| a == b).count()
+    }
+
+    /// The token so many places after an occurrence; after the end of the text come the draft's own tokens.
+    fn after(&self, start: usize, index: usize) -> u32 {
+        self.ids[start + index % (self.ids.len() - start)]
+    }
+
+    /// At most `length` tokens that follow what was found, each with a probability.
+    fn continuation(&self, length: usize) -> impl Iterator<Item = (u32, f32)> {
+        let mut found = self.found();
+        (0..length).map_while(move |index| {
+            let all = found.starts.len();
+            let ids: Vec<u32> = found.starts.iter().map(|&start| self.after(start, index)).collect();
+            let count = |id: u32| ids.iter().filter(|other| **other == id).count();
+            // Of those that are as frequent, the latest.
+            let id =
+                ids.iter().copied().reduce(|best, id| if count(id) > count(best) { id } else { best })?;
+            found.starts.retain(|&start| self.after(start, index) == id);
+            Some((id, Found::probability(found.length + index, found.starts.len(), all)))
+        })
     }
 }
 
@@ -84,17 +137,24 @@ impl Proposer for Lookup {
         let mut parent = proposal.trunk();
         let mut drafts = request.forced.to_vec();
         drafts.iter().for_each(|&id| self.push(id));
-        let continuation = self.continuation(request.depth - drafts.len());
+        let continuation: Vec<_> = self.continuation(request.depth - drafts.len()).collect();
         drafts.iter().for_each(|_| self.pop());
-        for id in continuation {
+        proposal.scores = vec![1.0; proposal.forced];
+        let mut branch = Branch::new(request.unsure);
+        for (id, probability) in continuation {
             // Chat markup and video placeholders are not words. Where a turn ended, the caption may also end.
             let word = !request.special.contains(&id) || request.ends.contains(&id);
             if id as usize >= request.vocab || !word || !request.allowed(&drafts)?.allows(id) {
                 break;
             }
+            if !branch.take(probability) {
+                proposal.unsure = Some(probability);
+                break;
+            }
             parent = Some(proposal.tree.push(parent, id, None));
+            proposal.scores.push(probability);
             drafts.push(id);
-            if request.ends.contains(&id) {
+            if request.ends.contains(&id) || !branch.goes_on() {
                 break;
             }
         }
@@ -121,12 +181,17 @@ impl Proposer for Lookup {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{super::Form, Occurrence::*, *};
+    use super::{
+        super::{Form, Unsure},
+        Occurrence::*,
+        *,
+    };
 
     fn drafted(ids: &[u32], ends: &[u32], special: &[u32]) -> Vec<u32> {
         let (form, sampler) = (Form::Chain, None);
         let request = DraftRequest {
             form,
+            unsure: Unsure::Never,
             depth: 5,
             room: 5,
             ends,
@@ -175,9 +240,28 @@ mod tests {
             (&[], 1..=3, [&[], &[]]),
         ];
         for (ids, ngram, want) in table {
-            let of = |occurrence| Lookup::new(ids, ngram.clone(), occurrence).continuation(2);
+            let of = |occurrence| -> Vec<u32> {
+                Lookup::new(ids, ngram.clone(), occurrence).continuation(2).map(|(id, _)| id).collect()
+            };
             assert_eq!([of(Latest), of(First)], want.map(<[u32]>::to_vec), "{ids:?} {ngram:?}");
         }
+    }
+
+    #[test]
+    fn the_most_frequent_continuation_is_taken_with_its_share() {
+        // After 1, 2 came 3 twice and 4 once, at last.
+        let ids = [1, 2, 3, 6, 1, 2, 3, 7, 1, 2, 4, 8, 1, 2];
+        let of = |occurrence| Lookup::new(&ids, 1..=2, occurrence).continuation(3).collect::<Vec<_>>();
+        let (frequent, latest) = (of(Frequent), of(Latest));
+        let ids = |all: &[(u32, f32)]| all.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+        assert_eq!((ids(&frequent), ids(&latest)), (vec![3, 7, 1], vec![4, 8, 1]));
+        // Two of three; then one of two; then the only one, surer with each token.
+        let near = |a: f32, b: f32| (a - b).abs() < 1e-6;
+        assert!(
+            near(frequent[0].1, 2.0 / 3.5) && near(frequent[1].1, 1.0 / (2.0 + 1.0 / 3.0)),
+            "{frequent:?}"
+        );
+        assert!(frequent[2].1 > 0.79 && latest.is_sorted_by(|a, b| a.1 < b.1), "{frequent:?} {latest:?}");
     }
 
     /// Every start of every length is tried.
@@ -201,10 +285,10 @@ mod tests {
                 let ngram = min..=min + more;
                 let lookup = Lookup::new(&ids, ngram.clone(), occurrence);
                 let source = searched(&ids, ngram, occurrence);
-                prop_assert_eq!(lookup.source(), source);
+                prop_assert_eq!(lookup.found().starts.first().copied(), source);
                 // The draft equals the continuation after appending it.
                 let mut text = ids.clone();
-                for (index, id) in lookup.continuation(9).into_iter().enumerate() {
+                for (index, (id, _)) in lookup.continuation(9).enumerate() {
                     text.push(id);
                     prop_assert_eq!(id, text[source.unwrap() + index]);
                 }

@@ -15,7 +15,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use specreel_tensor::Result;
 
-use super::{sampling::Sampler, tree::Tree};
+use super::{confidence::Stopping, sampling::Sampler, tree::Tree};
 use specreel_model::{
     decoder::{Sequence, States},
     grammar::{Allowed, Follower},
@@ -29,10 +29,14 @@ pub struct Proposal {
     /// The drafter's distribution from which each node was taken, where requested; siblings share one. Empty where the grammar
     /// forced a node without the drafter.
     pub distributions: Vec<Arc<Vec<f32>>>,
+    /// How sure the drafter is of each node, where it has scores and no probabilities (prompt lookup).
+    pub(crate) scores: Vec<f32>,
     /// Of nodes of a chain, where requested: the drafter's next choices for the place, the likeliest first.
     pub(crate) others: Vec<(usize, Vec<u32>)>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub(crate) pass_ms: Vec<f64>,
+    /// What the drafter gave the token before which it stopped, as it was too unsure of it.
+    pub unsure: Option<f32>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,8 +54,27 @@ pub enum Form<'a> {
     },
 }
 
+/// Where a branch ends before its longest, because the drafter is unsure of what follows.
+#[derive(Clone, Copy, Debug)]
+pub enum Unsure<'a> {
+    /// The drafter's probabilities do not matter.
+    Never,
+    /// Before a draft to which the drafter gives less than this probability.
+    Below(f32),
+    /// Where another draft of a chain is not worth its time.
+    Unprofitable(&'a Stopping),
+}
+
+impl Unsure<'_> {
+    /// Before a draft to which the drafter gives less than this probability.
+    pub(crate) fn below(probability: f64) -> Self {
+        if probability > 0.0 { Self::Below(probability as f32) } else { Self::Never }
+    }
+}
+
 pub struct DraftRequest<'a> {
     pub form: Form<'a>,
+    pub unsure: Unsure<'a>,
     /// Longest branch, what is forced after the root included.
     pub depth: usize,
     /// Longest branch with all that is forced: the text has no room for more.
@@ -93,9 +116,56 @@ impl Proposal {
         self.forced.checked_sub(1)
     }
 
+    /// How sure the drafter was where it chose a node, without regard to what it drew: the largest of its probabilities there.
+    pub(crate) fn confidence(&self, node: usize) -> Option<f32> {
+        match (self.scores.get(node), self.distribution(node)) {
+            (Some(score), _) => Some(*score),
+            (None, Some(q)) => q.iter().copied().reduce(f32::max),
+            (None, None) => self.tree.nodes()[node].probability,
+        }
+    }
+
     /// The distribution from which a node was taken, if it is known.
     pub(crate) fn distribution(&self, node: usize) -> Option<&Arc<Vec<f32>>> {
         self.distributions.get(node).filter(|q| !q.is_empty())
+    }
+}
+
+/// A branch that grows: whether it ends because its drafter is unsure.
+///
+/// Where drafts are drawn from the drafter's distribution, only how sure it was before it drew may count: a draft that is left out because of
+/// what was drawn would change the distribution of the text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Branch<'a> {
+    unsure: Unsure<'a>,
+    /// The chance that all drafts of the branch pass.
+    passing: f64,
+}
+
+impl<'a> Branch<'a> {
+    pub fn new(unsure: Unsure<'a>) -> Self {
+        Self { unsure, passing: 1.0 }
+    }
+
+    /// True if it may grow by another draft, of which nothing is known yet.
+    pub fn goes_on(&self) -> bool {
+        match self.unsure {
+            Unsure::Unprofitable(stopping) => stopping.goes_on(self.passing),
+            _ => true,
+        }
+    }
+
+    /// Grow by a draft of this probability; false if it is left out, and the branch ends.
+    pub fn take(&mut self, probability: f32) -> bool {
+        match self.unsure {
+            Unsure::Never => true,
+            Unsure::Below(least) => probability >= least,
+            Unsure::Unprofitable(stopping) => {
+                let next = stopping.take(self.passing, probability);
+                self.passing = next.unwrap_or(self.passing);
+                next.is_some()
+            }
+        }
     }
 }
 

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Instant};
 
 use specreel_tensor::Result;
 
-use super::{DraftHeadState, DraftRequest, Form, Proposal, Proposer, choices};
+use super::{Branch, DraftHeadState, DraftRequest, Form, Proposal, Proposer, choices};
 use crate::tree::Tree;
-use choices::{Choices, add};
+use choices::{Choices, add, grow};
 use specreel_model::{
-    decoder::{Input, Pass, Sequence, States, Taps},
+    decoder::{DraftVocabulary, Input, Pass, Sequence, States, Taps},
     grammar::Allowed,
 };
 
@@ -56,7 +56,7 @@ impl<'a> ModelDrafter<'a> {
     ) -> Result<Option<Choices>> {
         self.base = self.sequence.len();
         self.fed.clear();
-        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
+        let own = vocabulary(self.head.as_ref(), self.sequence);
         let silent = own.is_some_and(|own| own.rows_below(request.vocab) == 0);
         let forced = request.forced;
         let mut ids = self.unseen.iter().chain(forced);
@@ -154,7 +154,7 @@ impl<'a> ModelDrafter<'a> {
         branches: &[Vec<u32>],
     ) -> Result<Vec<Choices>> {
         let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
-        let own = self.head.as_ref().and_then(DraftHeadState::vocabulary);
+        let own = vocabulary(self.head.as_ref(), self.sequence);
         let allowed = branches.iter().map(|branch| request.allowed(branch));
         let allowed: Vec<Allowed> = allowed.collect::<Result<_>>()?;
         logits.read(&choices::needs(request, count, own), |rows| {
@@ -206,18 +206,22 @@ impl<'a> ModelDrafter<'a> {
             return Ok(proposal);
         };
         let mut ends = Vec::new();
-        for &choice in choices.best.iter().take(branches) {
-            let trunk = proposal.trunk();
-            ends.push(add(&mut proposal, trunk, choice, &choices));
+        let trunk = proposal.trunk();
+        for rank in 0..branches {
+            let mut branch = Branch::new(request.unsure);
+            let first = grow(&mut proposal, trunk, &choices, rank, &mut branch);
+            ends.extend(first.map(|node| (node, branch)));
         }
         // Forced tokens are no drafts: a chain may be longer by as many.
         let mut depth = request.depth;
         loop {
-            ends.retain(|&node| self.open(request, depth, &proposal.tree, node));
+            ends.retain(|(node, branch)| {
+                branch.goes_on() && self.open(request, depth, &proposal.tree, *node)
+            });
             if ends.is_empty() {
                 return Ok(proposal);
             }
-            if let [end] = ends[..] {
+            if let [(end, mut branch)] = ends[..] {
                 let run = self.with_forced(request, &mut proposal, end)?;
                 depth = request.room.min(depth + run.len() - 1);
                 let end = run[run.len() - 1];
@@ -225,15 +229,19 @@ impl<'a> ModelDrafter<'a> {
                     return Ok(proposal);
                 }
                 let all = self.expand(&run, request, ranks, &mut proposal)?;
-                let next = all[0].best.first().map(|&choice| add(&mut proposal, Some(end), choice, &all[0]));
-                ends = next.into_iter().collect();
+                ends = grow(&mut proposal, Some(end), &all[0], 0, &mut branch)
+                    .map(|node| (node, branch))
+                    .into_iter()
+                    .collect();
                 continue;
             }
-            let all = self.expand(&ends, request, ranks, &mut proposal)?;
-            let grown = ends.iter().zip(&all);
-            ends = grown
-                .filter_map(|(&end, choices)| {
-                    Some(add(&mut proposal, Some(end), *choices.best.first()?, choices))
+            let nodes: Vec<usize> = ends.iter().map(|end| end.0).collect();
+            let all = self.expand(&nodes, request, ranks, &mut proposal)?;
+            ends = ends
+                .into_iter()
+                .zip(&all)
+                .filter_map(|((end, mut branch), choices)| {
+                    Some((grow(&mut proposal, Some(end), choices, 0, &mut branch)?, branch))
                 })
                 .collect();
         }
@@ -258,6 +266,9 @@ impl<'a> ModelDrafter<'a> {
                 };
                 let Some(choices) = choices else { return true };
                 if let Some(&choice) = choices.best.get(rank) {
+                    if !Branch::new(request.unsure).take(choice.1.exp()) {
+                        return false;
+                    }
                     let parent = parent.map_or(proposal.trunk(), |parent| made[parent]);
                     let node = add(&mut proposal, parent, choice, choices);
                     made[i] = Some(node);
@@ -289,7 +300,8 @@ impl<'a> ModelDrafter<'a> {
             |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
                 let before = parent.map_or(0.0, |parent| likelihood[parent]);
                 let mut level = Vec::new();
-                for &choice in &choices.best {
+                let sure = |choice: &&(u32, f32)| Branch::new(request.unsure).take(choice.1.exp());
+                for &choice in choices.best.iter().filter(sure) {
                     level.push(add(proposal, parent, choice, choices));
                     likelihood.push(before + choice.1);
                 }
@@ -379,6 +391,11 @@ impl Proposer for ModelDrafter<'_> {
         self.unseen.push(root);
         Ok(())
     }
+}
+
+/// The ids of the drafter's logits, if they are not all.
+fn vocabulary<'v>(head: Option<&DraftHeadState<'v>>, sequence: &'v Sequence) -> Option<&'v DraftVocabulary> {
+    head.and_then(DraftHeadState::vocabulary).or(sequence.decoder().vocabulary())
 }
 
 fn since(started: Instant) -> f64 {

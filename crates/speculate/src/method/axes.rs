@@ -22,7 +22,16 @@ const POSITIONS: Key = optional("\"original\"");
 const STAMPS: Key = optional("\"keep\"");
 const SEED: Key = optional("0");
 const THRESHOLD: Key = required("0.2").at_least(0.0, 12.0).step(0.1);
+const CONFIDENCE: Key = optional("0.0").share().minor();
 const ENTROPY: Key = optional("\"top3\"");
+
+/// What a shape's words say of its confidence.
+fn sure(confidence: f64) -> String {
+    match confidence {
+        0.0 => String::new(),
+        least => format!(", where the drafter is at least {} sure", percent(least)),
+    }
+}
 
 /// The five choices in the order of the files.
 pub static AXES: [Axis; 5] =
@@ -249,21 +258,36 @@ choices! {
             /// Share of the steps without drafts: those where the target's attention peaks highest on one visual token (ViSkip).
             #[serde(default, skip_serializing_if = "is_zero")]
             gate: f64 = optional("0.0").share().minor(),
-        } => match *gate {
-            0.0 => format!("chain of {length}"),
-            gate => format!("chain of {length}, none in the most visual {} of steps", percent(gate)),
+            /// A chain ends before a token to which the drafter gives less than this probability (llama.cpp's p-min).
+            #[serde(default, skip_serializing_if = "is_zero")]
+            confidence: f64 = CONFIDENCE,
+        } => {
+            let gated = match *gate {
+                0.0 => String::new(),
+                gate => format!(", none in the most visual {} of steps", percent(gate)),
+            };
+            format!("chain of {length}{gated}{}", sure(*confidence))
         },
         /// A tree of fixed form: each node is named by the rank of every choice on the way to it.
         "static_tree" StaticTree {
             /// Nodes such as "0", "1", "00", "01"; without any, SpecVLM's 25.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             nodes: Vec<String> = optional("[]"),
-        } => format!("tree of {}", if nodes.is_empty() { tree::SPECVLM.len() } else { nodes.len() }),
+            /// A branch ends before a token to which the drafter gives less than this probability.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            confidence: f64 = CONFIDENCE,
+        } => {
+            let nodes = if nodes.is_empty() { tree::SPECVLM.len() } else { nodes.len() };
+            format!("tree of {nodes}{}", sure(*confidence))
+        },
         /// Two chains that begin with the drafter's two best tokens (LVSpec, appendix E).
         "two_branch" TwoBranch {
             /// Draft tokens of each branch.
             length: usize = required("10").range(1.0, 32.0),
-        } => format!("two branches of {length}"),
+            /// A branch ends before a token to which the drafter gives less than this probability.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            confidence: f64 = CONFIDENCE,
+        } => format!("two branches of {length}{}", sure(*confidence)),
         /// The drafter's most likely continuations (EAGLE-2).
         "dynamic_tree" DynamicTree {
             /// Nodes that are verified together, the root counted.
@@ -272,7 +296,10 @@ choices! {
             depth: usize = required("5").range(1.0, 16.0),
             /// Nodes that each expansion continues, and choices of each.
             width: usize = required("8").range(1.0, 16.0),
-        } => format!("dynamic tree {total}-{depth}-{width}"),
+            /// A branch ends before a token to which the drafter gives less than this probability.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            confidence: f64 = CONFIDENCE,
+        } => format!("dynamic tree {total}-{depth}-{width}{}", sure(*confidence)),
     }
 }
 

@@ -70,7 +70,7 @@ impl Method {
     }
 
     fn nodes_problem(&self) -> Option<Problem> {
-        let Shape::StaticTree { nodes } = &self.shape else { return None };
+        let Shape::StaticTree { nodes, .. } = &self.shape else { return None };
         tree::Template::read(nodes).err().map(|found| Problem::Range {
             key: "shape.nodes".into(),
             found,

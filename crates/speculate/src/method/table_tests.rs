@@ -147,10 +147,13 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
 #[test]
 fn the_numbers_of_a_method_come_in_order_of_interest() {
     for (name, order) in [
-        ("lvspec", "acceptance.lambda=0.7 shape.length=10 context.keep=0.1 acceptance.top_n=10 shape.gate=0"),
-        ("lenient", "acceptance.rho=0.2 shape.length=10 context.keep=0.1 shape.gate=0"),
-        ("sparrow", "shape.total=25 shape.depth=5 shape.width=8"),
-        ("parallelvlm", "context.keep=0.1 context.layers=20 context.depth=0.5"),
+        (
+            "lvspec",
+            "acceptance.lambda=0.7 shape.length=10 context.keep=0.1 acceptance.top_n=10 shape.gate=0 shape.confidence=0",
+        ),
+        ("lenient", "acceptance.rho=0.2 shape.length=10 context.keep=0.1 shape.gate=0 shape.confidence=0"),
+        ("sparrow", "shape.total=25 shape.depth=5 shape.width=8 shape.confidence=0"),
+        ("parallelvlm", "context.keep=0.1 shape.confidence=0 context.layers=20 context.depth=0.5"),
     ] {
         let numbers = Method::preset(name).unwrap().numbers();
         let places = numbers.iter().map(|(axis, key, value)| format!("{}.{}={value}", axis.name, key.name));

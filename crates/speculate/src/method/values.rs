@@ -90,6 +90,8 @@ pub enum Occurrence {
     Latest,
     /// The first one (vLLM).
     First,
+    /// The one that most others agree with, token by token; the last of these.
+    Frequent,
 }
 
 impl Occurrence {
@@ -102,6 +104,7 @@ impl Occurrence {
         match self {
             Occurrence::Latest => "",
             Occurrence::First => "first occurrence of the ",
+            Occurrence::Frequent => "most frequent occurrence of the ",
         }
     }
 }
@@ -346,7 +349,7 @@ fields! {
     Placing = Value::Word(&["original", "compact"]);
     Stamps = Value::Word(&["keep", "drop"]);
     Part = Value::Word(&["front", "middle", "end"]);
-    Occurrence = Value::Word(&["latest", "first"]);
+    Occurrence = Value::Word(&["latest", "first", "frequent"]);
     AcceptedRows = Value::Word(&["dense", "sparse"]);
     Unit = Value::Word(&["tokens", "frames"]);
     EntropyOver = Value::Word(&["top3", "full"]);

@@ -44,6 +44,14 @@ fn a_reject_strikes_the_rest_of_the_draft_and_names_the_target_s_token() {
 }
 
 #[test]
+fn a_draft_that_ended_early_says_why() {
+    let unsure = |step: Step| Step { unsure: Some(0.41), ..step };
+    let all = "all drafts accepted · unsure: 41 %";
+    is(unsure(step(&["A"], &[("A", Exact), (" b", Bonus)])), "A + b", "1/1", all);
+    is(unsure(step(&[], &[("A", Plain)])), "A", "–", "no draft · unsure: 41 %");
+}
+
+#[test]
 fn marks_tell_the_rejected_draft_from_those_behind_it() {
     let row = rows(&log(vec![step(&["A", " b", " c"], &[("A", Exact), (" d", Corrected)])]), 0..1).remove(0);
     let marks: Vec<_> = row.pieces.iter().map(|piece| (piece.text.as_str(), piece.mark)).collect();

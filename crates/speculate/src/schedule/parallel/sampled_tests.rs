@@ -22,7 +22,39 @@ fn model(salt: u64, text: &[u32]) -> Vec<f32> {
     weights.into_iter().map(|w| w / sum).collect()
 }
 
-fn decode(seed: u64, width: usize) -> Vec<u32> {
+/// Replaces from p where it ought to from the residual.
+struct Careless<'a>(Sampled<'a>);
+
+impl Judge<Vec<f32>> for Careless<'_> {
+    fn accept(&mut self, case: &Case<'_, Vec<f32>>) -> Vec<Verdict> {
+        self.0.accept(case)
+    }
+
+    fn replacement(&mut self, case: &Case<'_, Vec<f32>>, row: usize) -> u32 {
+        draw(&self.0.rows[row], self.0.sampler.rng(case.position + row, Purpose::Token).random())
+    }
+}
+
+/// Where a window ends before its length.
+#[derive(Clone, Copy, PartialEq)]
+enum Ends {
+    Never,
+    /// Before a draft where the drafter's largest probability is below a third.
+    Unsure,
+    /// Before a draft whose own probability is: wrong, as it depends on what was drawn.
+    Unlikely,
+}
+
+#[derive(Clone, Copy)]
+struct Way {
+    width: usize,
+    ends: Ends,
+    careless: bool,
+}
+
+const PLAIN: Way = Way { width: 2, ends: Ends::Never, careless: false };
+
+fn decode(seed: u64, Way { width, ends, careless }: Way) -> Vec<u32> {
     let sampler = Sampler { temperature: 1.0, top_p: 1.0, seed };
     let mut machine = Parallel::new(9, Limits { max_new_tokens: LENGTH, ends: vec![END] });
     while let Some(tick) = machine.tick(width) {
@@ -38,6 +70,14 @@ fn decode(seed: u64, width: usize) -> Vec<u32> {
             for position in task.position..task.position + task.draft {
                 let evidence = model(1, &text);
                 let id = draw(&evidence, sampler.rng(position, Purpose::Draft).random());
+                let sure = match ends {
+                    Ends::Never => 1.0,
+                    Ends::Unsure => evidence.iter().copied().fold(0.0, f32::max),
+                    Ends::Unlikely => evidence[id as usize],
+                };
+                if sure < 1.0 / 3.0 {
+                    break;
+                }
                 text.push(id);
                 window.push(DraftToken { id, evidence });
                 if id == END {
@@ -45,7 +85,11 @@ fn decode(seed: u64, width: usize) -> Vec<u32> {
                 }
             }
         }
-        machine.apply(tick, window, &mut Sampled { rows: &rows, sampler });
+        let judge = Sampled { rows: &rows, sampler };
+        match careless {
+            false => machine.apply(tick, window, &mut { judge }),
+            true => machine.apply(tick, window, &mut Careless(judge)),
+        };
     }
     machine.tokens().to_vec()
 }
@@ -69,12 +113,12 @@ fn expected(text: &mut Vec<u32>, probability: f64, all: &mut BTreeMap<Vec<u32>, 
 }
 
 /// The statistic, and the value that it passes once in ten thousand times (Wilson and Hilferty).
-fn chi_square(width: usize) -> (f64, f64) {
+fn chi_square(way: Way) -> (f64, f64) {
     let mut all = BTreeMap::new();
     expected(&mut vec![9], 1.0, &mut all);
     assert!((all.values().sum::<f64>() - 1.0).abs() < 1e-5);
     let mut seen: BTreeMap<Vec<u32>, f64> = BTreeMap::new();
-    (0..RUNS).for_each(|seed| *seen.entry(decode(seed, width)).or_default() += 1.0);
+    (0..RUNS).for_each(|seed| *seen.entry(decode(seed, way)).or_default() += 1.0);
     assert!(seen.keys().all(|text| all.contains_key(text)));
     let square = |(text, p): (&Vec<u32>, &f64)| {
         let want = p * RUNS as f64;
@@ -88,15 +132,25 @@ fn chi_square(width: usize) -> (f64, f64) {
 #[test]
 fn the_output_has_the_targets_distribution() {
     for width in [1, 2, 3] {
-        let (got, limit) = chi_square(width);
-        assert!(got < limit, "window {width}: {got} against {limit}");
+        for ends in [Ends::Never, Ends::Unsure] {
+            let (got, limit) = chi_square(Way { width, ends, ..PLAIN });
+            assert!(got < limit, "window {width}: {got} against {limit}");
+        }
+    }
+}
+
+#[test]
+fn the_test_would_notice_a_missing_residual_and_a_choice_by_what_was_drawn() {
+    for way in [Way { careless: true, ..PLAIN }, Way { ends: Ends::Unlikely, ..PLAIN }] {
+        let (got, limit) = chi_square(way);
+        assert!(got > 2.0 * limit, "{got} against {limit}");
     }
 }
 
 #[test]
 fn a_seed_gives_one_text_whatever_the_window() {
-    for seed in 0..500 {
-        let text = decode(seed, 1);
-        assert!([2, 3, 5].iter().all(|&width| decode(seed, width) == text));
+    for (seed, ends) in (0..500).flat_map(|seed| [(seed, Ends::Never), (seed, Ends::Unsure)]) {
+        let of = |width| decode(seed, Way { width, ends, ..PLAIN });
+        assert!([2, 3, 5].iter().all(|&width| of(width) == of(1)));
     }
 }

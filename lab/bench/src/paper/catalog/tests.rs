@@ -108,7 +108,7 @@ fn rows_have_the_papers_own_settings() {
         for (label, method) in tables.into_iter().flat_map(|number| of("sparrow", number)) {
             match (label, &method.shape) {
                 ("SpecVLM", _) => assert!(matches!(method.drafter, Drafter::Target { .. })),
-                (_, &Shape::DynamicTree { total, depth, width }) => {
+                (_, &Shape::DynamicTree { total, depth, width, .. }) => {
                     assert_eq!((total, depth, width), wanted, "{label}");
                 }
                 (_, shape) => panic!("{label} has the shape {shape:?}"),
