@@ -31,8 +31,6 @@ const WEIGHT: f64 = 4.0;
 const SHARES_WEIGHT: f64 = 24.0;
 /// Share by which older drafts count less with each new one.
 const MEMORY: f64 = 0.99;
-/// The same with each step in which another drafter drafted.
-const FADING: f64 = 0.96;
 
 /// The class of a probability.
 pub(crate) fn class(probability: f32) -> usize {
@@ -121,12 +119,6 @@ impl Calibrator {
         let class = class(probability);
         self.judged[class] = self.judged[class] * MEMORY + 1.0;
         self.passed[class] = self.passed[class] * MEMORY + f64::from(u8::from(passed));
-    }
-
-    /// Weigh observations less and the expectation more, after a step in which another drafter drafted.
-    pub fn fade(&mut self) {
-        let counts = self.passed.iter_mut().chain(&mut self.judged).chain(&mut self.seen);
-        counts.for_each(|count| *count *= FADING);
     }
 
     /// What is known now.

@@ -378,7 +378,6 @@ impl AutoLength {
         self.unread += tokens;
         self.tree = None;
         self.chance.fade();
-        self.calibrator.fade();
     }
 }
 
