@@ -38,6 +38,8 @@ pub(crate) struct RunPlan {
     pub contenders: Vec<Contender>,
     /// The choices that were made; `None` if the method left nothing open.
     pub chosen: Option<Chosen>,
+    /// What the target has written for other clips, in which prompt lookup searches too.
+    pub earlier: Vec<u32>,
     /// What its user should know.
     pub notes: Vec<String>,
     /// What each drafter was expected to take, the fastest first, if the drafter was one of the choices.
@@ -90,6 +92,7 @@ impl Planner<'_> {
             pruner: self.request.pruner.clone(),
             max_new_tokens,
             contenders: Vec::new(),
+            earlier: Vec::new(),
             chosen: None,
             notes: Vec::new(),
             expected: None,

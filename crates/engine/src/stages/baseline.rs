@@ -44,6 +44,7 @@ impl Runner<'_> {
         let decoding = Decoding {
             method: &Method::default(),
             contenders: &[],
+            earlier: &[],
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
             on_draft: None,

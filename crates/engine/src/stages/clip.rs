@@ -21,11 +21,6 @@ type Begin<'b> = dyn FnMut(FrameSize, &Plan, Option<&String>) -> Result<(), Stop
 
 impl Runner<'_> {
     /// What identifies the clip: the file as it is now, and how it is sampled.
-    /// What the target reads: the clip, and what is said of it.
-    pub(crate) fn context_key(&self) -> ContextKey {
-        (self.clip_key(), self.request.reading())
-    }
-
     pub(crate) fn clip_key(&self) -> ClipKey {
         let path = &self.request.video;
         // A stream has no file, or one that grows meanwhile; its parts differ by their times.

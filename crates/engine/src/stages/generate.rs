@@ -36,6 +36,8 @@ pub(crate) struct Decoding<'a> {
     pub method: &'a Method,
     /// The drafters among which it may change, if the method drafts: those of its plan.
     pub contenders: &'a [Contender],
+    /// What prompt lookup searches besides the prompt and the text: that of its plan.
+    pub earlier: &'a [u32],
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
     /// Receives the drafts of every step before they are verified.
@@ -63,6 +65,8 @@ pub(crate) struct Front {
 /// What is known of a run that has been reported.
 pub(crate) struct Generated {
     pub reason: StopReason,
+    /// The text's tokens.
+    pub ids: Vec<u32>,
     pub pace: Pace,
     pub front: Front,
     /// What its speedup can be.
@@ -125,10 +129,6 @@ impl Runner<'_> {
                     strict_words.contains(&text)
                 })
         };
-        let earlier = match self.request.reuse_texts {
-            true => self.models.texts.before(&self.context_key()),
-            false => Vec::new(),
-        };
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let contenders = if decoding.method.drafts() { decoding.contenders } else { &[] };
@@ -136,7 +136,7 @@ impl Runner<'_> {
             plain_passes: decoding.plain_passes,
             on_draft: decoding.on_draft,
             chosen: contenders.first(),
-            earlier: &earlier,
+            earlier: decoding.earlier,
             ..self.config(decoding.method, decoding.max_new_tokens, &protected, grammar.as_ref(), row_ms)
         };
         let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
@@ -234,6 +234,7 @@ impl Runner<'_> {
         let decoding = Decoding {
             method,
             contenders: &plan.contenders,
+            earlier: &plan.earlier,
             max_new_tokens: plan.max_new_tokens,
             plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
             on_draft: Some(&on_draft),
@@ -339,13 +340,11 @@ impl Runner<'_> {
             drafter_ms: front.drafter_ms,
         };
         stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
-        if self.request.reuse_texts && reason != StopReason::Cancelled {
-            self.models.texts.add(&self.context_key(), &ids);
-        }
         // Before the last event: a command that waits for it ends the process.
         self.planner().learn(plan, &finished, stats, context.prompt.ids.len(), reason);
-        self.sender.send(EventKind::Done { reason, text, ids, stats: Box::new(stats.clone()) });
-        Ok(Generated { reason, pace, front, limits })
+        let stats = Box::new(stats.clone());
+        self.sender.send(EventKind::Done { reason, text, ids: ids.clone(), stats });
+        Ok(Generated { reason, ids, pace, front, limits })
     }
 
     fn draft_event(&self, index: usize, tree: &Tree) -> EventKind {

@@ -68,11 +68,14 @@ impl Runner<'_> {
         let mut stats = Stats::default();
         // Before the video is read: it may be refused.
         self.self_drafter(&self.request.method.drafter)?;
-        let key = self.context_key();
+        let key = (self.clip_key(), self.request.reading());
         self.ensure_clip(cache, &key, &mut stats)?;
         let clip = cache.clips.touch(&key.0).ok_or_else(|| internal("no clip".into()))?;
         let prompt = self.lay_out(&clip.facts)?.ids.len();
-        let plan = self.planner().begin(clip, prompt, self.new_tokens(prompt));
+        let mut plan = self.planner().begin(clip, prompt, self.new_tokens(prompt));
+        if self.request.reuse_texts {
+            plan.earlier = self.models.texts.before(&key);
+        }
         self.models.mtp.load(&self.models.target, &plan.method.drafter, || self.load_progress())?;
         let cached_tokens = self.ensure_context(&plan, cache, &key, &mut stats)?;
         // From here on the context is changed in place: if the run fails, it is not trusted any more.
@@ -125,6 +128,9 @@ impl Runner<'_> {
         }));
         let (judge, drafter) = (whole.as_mut(), drafter_key.as_ref());
         let generated = self.generate(&plan, clip, context, judge, drafter, &mut stats)?;
+        if self.request.reuse_texts && generated.reason != StopReason::Cancelled {
+            self.models.texts.add(&key, &generated.ids);
+        }
         if let Some(whole) = whole {
             cache.contexts.insert(plain_key.clone(), whole);
         }
