@@ -5,6 +5,7 @@ use std::{ops::ControlFlow, time::Instant};
 use specreel_tensor::{Error, Result};
 
 use super::{
+    draft::whole as whole_row,
     drafters::Drafted,
     generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
     method::{Length, Method, RuleNeeds, Schedule, Shape, WindowRule, WindowSize},
@@ -127,10 +128,7 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
                     let evidence = Evidence { probability, distribution: Vec::new() };
                     return Ok(Some((DraftToken { id: id_of(facts.argmax), evidence }, probability)));
                 };
-                let values = row.values()?;
-                let values = own.map_or_else(|| values.into(), |own| own.spread(values, self.vocab).into());
-                let values: std::borrow::Cow<'_, [f32]> = values;
-                let distribution = sampler.distribution(&values);
+                let distribution = sampler.distribution(&whole_row(row, own, self.vocab)?);
                 let mut rng = sampler.rng(task.position + window.len(), Purpose::Draft);
                 let id = draw(&distribution, rand::RngExt::random(&mut rng));
                 let probability = distribution.get(id as usize).copied().unwrap_or(0.0);

@@ -8,6 +8,7 @@
 
 use std::{
     cell::RefCell,
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -47,7 +48,7 @@ pub struct Session<'a> {
     visual: &'a VisualStates,
     needs: RuleNeeds,
     taps: Taps,
-    template: Option<Template>,
+    template: Option<Rc<Template>>,
     auto: Option<AutoDraft>,
     gate: Option<Gate>,
     /// The grammar's state after the text.
@@ -66,7 +67,7 @@ impl<'a> Session<'a> {
         let needs = RuleNeeds::of(&method.acceptance);
         let template = match &method.shape {
             // Methods are validated before they run; an invalid one drafts nothing.
-            Shape::StaticTree { nodes, .. } => Template::read(nodes).ok(),
+            Shape::StaticTree { nodes, .. } => Template::read(nodes).ok().map(Rc::new),
             _ => None,
         };
         let at_once = inputs.head.as_ref().and_then(|head| Some(head.layer().block()?.most_drafts()));

@@ -156,7 +156,7 @@ impl Places<'_> {
                 None => None,
                 Some(parent) => {
                     let choices = self.after(proposal, parent)?;
-                    let sure = |choice: &&(u32, f32)| Branch::new(self.request.unsure).take(choice.1.exp());
+                    let sure = |choice: &&(u32, f32)| self.request.unsure.admits(choice.1.exp());
                     choices.best.get(rank).filter(sure).map(|&choice| add(proposal, parent, choice, &choices))
                 }
             };
@@ -178,7 +178,7 @@ impl Places<'_> {
         let unsure = self.request.unsure;
         let candidate = |parent: Option<usize>, rank: usize, before: f32, choices: Choices| {
             let log = choices.best.get(rank)?.1;
-            if !Branch::new(unsure).take(log.exp()) {
+            if !unsure.admits(log.exp()) {
                 return None;
             }
             Some(Candidate { parent, rank, log_probability: [before, before + log], choices })

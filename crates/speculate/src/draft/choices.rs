@@ -107,7 +107,11 @@ pub(super) fn grow(
 }
 
 /// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
-fn whole<'r>(row: &'r LogitRow<'_>, own: Option<&DraftVocabulary>, vocab: usize) -> Result<Cow<'r, [f32]>> {
+pub(crate) fn whole<'r>(
+    row: &'r LogitRow<'_>,
+    own: Option<&DraftVocabulary>,
+    vocab: usize,
+) -> Result<Cow<'r, [f32]>> {
     let values = row.values()?;
     Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
 }

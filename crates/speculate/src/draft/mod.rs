@@ -7,6 +7,7 @@ mod lookup;
 mod model;
 
 pub use block::BlockDrafter;
+pub(crate) use choices::whole;
 pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
@@ -66,6 +67,11 @@ pub enum Unsure<'a> {
 }
 
 impl Unsure<'_> {
+    /// True if a tree has a draft of this probability, of whose branch nothing else counts.
+    pub(crate) fn admits(self, probability: f32) -> bool {
+        Branch::new(self).take(probability)
+    }
+
     /// Before a draft to which the drafter gives less than this probability.
     pub(crate) fn below(probability: f64) -> Self {
         if probability > 0.0 { Self::Below(probability as f32) } else { Self::Never }

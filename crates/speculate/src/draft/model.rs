@@ -266,7 +266,7 @@ impl<'a> ModelDrafter<'a> {
                 };
                 let Some(choices) = choices else { return true };
                 if let Some(&choice) = choices.best.get(rank) {
-                    if !Branch::new(request.unsure).take(choice.1.exp()) {
+                    if !request.unsure.admits(choice.1.exp()) {
                         return false;
                     }
                     let parent = parent.map_or(proposal.trunk(), |parent| made[parent]);
@@ -300,7 +300,7 @@ impl<'a> ModelDrafter<'a> {
             |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
                 let before = parent.map_or(0.0, |parent| likelihood[parent]);
                 let mut level = Vec::new();
-                let sure = |choice: &&(u32, f32)| Branch::new(request.unsure).take(choice.1.exp());
+                let sure = |choice: &&(u32, f32)| request.unsure.admits(choice.1.exp());
                 for &choice in choices.best.iter().filter(sure) {
                     level.push(add(proposal, parent, choice, choices));
                     likelihood.push(before + choice.1);
