@@ -12,7 +12,10 @@
 //! is 0, and before a draft whose term in the sum is 0. The rate is that of the policy itself (Dinkelbach 1967): the tokens of a step
 //! divided by its time.
 
-use crate::{Drafter, fit::RowTimes};
+use crate::{
+    Drafter,
+    fit::{FadingChance, RowTimes},
+};
 
 /// Upper ends of the classes of probabilities.
 const EDGES: [f32; CLASSES] = [0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, f32::INFINITY];
@@ -26,10 +29,9 @@ const SHARES: [f64; CLASSES] = [0.02, 0.04, 0.09, 0.1, 0.1, 0.12, 0.1, 0.12, 0.3
 const LOOKUP_SHARES: [f64; CLASSES] = [0.05, 0.1, 0.15, 0.15, 0.3, 0.15, 0.06, 0.03, 0.01];
 /// How often what prompt lookup finds passes, until that is known: rather too high, so that it is tried.
 const LOOKUP_CHANCES: [f64; CLASSES] = [0.02, 0.05, 0.08, 0.12, 0.2, 0.35, 0.6, 0.8, 0.9];
-/// How many drafts of a class the expectation counts for, and all of them for its share.
-const WEIGHT: f64 = 4.0;
+/// How many drafts the expected shares count for.
 const SHARES_WEIGHT: f64 = 24.0;
-/// Share by which older drafts count less with each new one.
+/// Share by which older drafts count less for the shares with each new one.
 const MEMORY: f64 = 0.99;
 
 /// The class of a probability.
@@ -97,15 +99,15 @@ fn isotonic(values: [f64; CLASSES], weights: [f64; CLASSES]) -> [f64; CLASSES] {
 /// A calibration that follows the drafts of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibrator {
-    expected: Calibration,
-    passed: [f64; CLASSES],
-    judged: [f64; CLASSES],
+    chances: [FadingChance; CLASSES],
+    shares: [f64; CLASSES],
     seen: [f64; CLASSES],
 }
 
 impl Calibrator {
     pub fn new(expected: Calibration) -> Self {
-        Self { expected, passed: [0.0; CLASSES], judged: [0.0; CLASSES], seen: [0.0; CLASSES] }
+        let Calibration { chances, shares } = expected;
+        Self { chances: chances.map(FadingChance::of), shares, seen: [0.0; CLASSES] }
     }
 
     /// Note a token that the drafter would draft with this probability, whether it is verified or not.
@@ -114,26 +116,34 @@ impl Calibrator {
         self.seen[class(probability)] += 1.0;
     }
 
-    /// Note a draft of this probability that was judged.
-    pub fn judge(&mut self, probability: f32, passed: bool) {
-        let class = class(probability);
-        self.judged[class] = self.judged[class] * MEMORY + 1.0;
-        self.passed[class] = self.passed[class] * MEMORY + f64::from(u8::from(passed));
+    /// Note the drafts of a step that were judged: their probabilities, and whether they passed.
+    pub fn judge(&mut self, drafts: impl Iterator<Item = (f32, bool)>) {
+        let mut counts = [[0; 2]; CLASSES];
+        for (probability, passed) in drafts {
+            let [judged, all_passed] = &mut counts[class(probability)];
+            *judged += 1;
+            *all_passed += usize::from(passed);
+        }
+        for (chance, [judged, passed]) in
+            self.chances.iter_mut().zip(counts).filter(|(_, [judged, _])| *judged > 0)
+        {
+            chance.add(judged, passed);
+        }
+    }
+
+    /// See [`FadingChance::fade`].
+    pub fn fade(&mut self) {
+        self.chances.iter_mut().for_each(FadingChance::fade);
     }
 
     /// What is known now.
     pub fn value(&self) -> Calibration {
-        let Calibration { chances, shares } = &self.expected;
-        let mean = |class: usize| {
-            ((self.passed[class] + WEIGHT * chances[class]) / (self.judged[class] + WEIGHT))
-                .clamp(0.01, 0.995)
-        };
         let all = self.seen.iter().sum::<f64>() + SHARES_WEIGHT;
-        let weights = std::array::from_fn(|class| self.judged[class] + WEIGHT);
-        Calibration {
-            chances: isotonic(std::array::from_fn(mean), weights),
-            shares: std::array::from_fn(|class| (self.seen[class] + SHARES_WEIGHT * shares[class]) / all),
-        }
+        let share = |class: usize| (self.seen[class] + SHARES_WEIGHT * self.shares[class]) / all;
+        let shares = std::array::from_fn(share);
+        // What is only expected of a class that hardly occurs does not hold up what others show.
+        let weights = std::array::from_fn(|class| self.chances[class].judged() + shares[class]);
+        Calibration { chances: isotonic(self.chances.each_ref().map(FadingChance::value), weights), shares }
     }
 }
 
@@ -368,7 +378,7 @@ mod tests {
             calibrator.see(probability);
             // A drafter that is too sure of itself, and knows nothing below a half.
             let real = if probability < 0.5 { 0.2 } else { f64::from(probability) - 0.25 };
-            calibrator.judge(probability, rng.random::<f64>() < real);
+            calibrator.judge(std::iter::once((probability, rng.random::<f64>() < real)));
         }
         let Calibration { chances, shares } = calibrator.value();
         assert!(chances.is_sorted(), "{chances:?}");

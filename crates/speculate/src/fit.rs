@@ -168,6 +168,11 @@ impl FadingChance {
         self.weight = self.weight * MEMORY + self.full * (1.0 - MEMORY);
     }
 
+    /// How many drafts have been seen, older ones for less.
+    pub(super) fn judged(&self) -> f64 {
+        self.judged
+    }
+
     /// The chance, below 1.
     pub(super) fn value(&self) -> f64 {
         let chance = (self.passed + self.weight * self.expected) / (self.judged + self.weight);

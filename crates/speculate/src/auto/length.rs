@@ -205,7 +205,7 @@ impl AutoLength {
         let in_trial = self.trial > 0;
         self.trial = self.trial.saturating_sub(1);
         if best > 0 {
-            self.stops = times.is_some();
+            self.stops = true;
             (self.plain, self.rest) = (0, REST);
             return Drafts::Chain(best);
         }
@@ -314,11 +314,8 @@ impl AutoLength {
             self.is_calibrated = true;
             self.calibrator.see(probability);
         }
-        for place in places {
-            if let Some(probability) = place.probability {
-                self.calibrator.judge(probability, place.found == Some(0));
-            }
-        }
+        let judged = places.iter().filter_map(|place| Some((place.probability?, place.found == Some(0))));
+        self.calibrator.judge(judged);
         if !offered {
             self.unread += emitted;
             return;
@@ -378,6 +375,7 @@ impl AutoLength {
         self.unread += tokens;
         self.tree = None;
         self.chance.fade();
+        self.calibrator.fade();
     }
 }
 
