@@ -100,6 +100,7 @@ fn the_selector_walks_the_chain_that_torch_walks() {
                 ranks: 1,
                 position: 0,
                 grammar: None,
+                history: None,
                 forced: &[],
             };
             BlockDrafter::new(&mut sequence, root, &head).unwrap().draft(&request).unwrap()

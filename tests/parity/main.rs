@@ -16,6 +16,7 @@ mod gpu;
 mod mtp;
 mod newer;
 mod processor;
+mod sampling;
 mod tensors;
 mod text;
 mod towers;

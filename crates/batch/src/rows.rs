@@ -44,9 +44,10 @@ impl Caption {
         self.made.get("empty").and_then(Value::as_bool) == Some(true)
     }
 
-    /// True if an answer ended before it was what its schema asks for.
+    /// True if an answer ended before it was what its schema asks for, or in a loop.
     pub fn is_incomplete(&self) -> bool {
         self.made.get("complete").and_then(Value::as_bool) == Some(false)
+            || self.made.get("reason").and_then(Value::as_str) == Some("loop")
     }
 }
 

@@ -50,6 +50,7 @@ pub mod present;
 pub mod private;
 mod prompts;
 mod remote;
+pub mod sampling;
 pub mod scratch;
 mod settings;
 pub mod speech;
@@ -64,8 +65,8 @@ pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
 pub use interrupt::Interrupt;
 pub use prompts::PromptPreset;
 pub use settings::{
-    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, Origin,
-    Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
+    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, OnLoop,
+    Origin, Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
 pub use start::StudioStart;
 pub use transcript::Transcript;

@@ -169,6 +169,39 @@ settings! {
     /// Limit of new tokens, from 1 to 65536.
     #[file(serde(deserialize_with = "new_tokens"))]
     max_new_tokens: u32,
+    /// Where the sampling comes from that these settings leave open: model (its `generation_config.json`), greedy, or the name of a preset.
+    sampling: String,
+    /// Sampling temperature, from 0 (greedy) to 100.
+    temperature: f32,
+    /// Keep so many of the most likely tokens; 0 keeps all.
+    top_k: u32,
+    /// Nucleus sampling: keep the most likely tokens up to this total probability, above 0, up to 1.
+    top_p: f32,
+    /// Keep the tokens of at least this share of the most likely one's probability, from 0 to 1.
+    min_p: f32,
+    /// Penalty of tokens that stand in prompt or text: divides positive logits, multiplies negative ones; 1 is none.
+    repetition_penalty: f32,
+    /// The repetition penalty counts so many of the last tokens; 0 counts all.
+    repetition_window: u32,
+    /// Subtracted from the logits of tokens that stand in the text.
+    presence_penalty: f32,
+    /// Subtracted from the logit of a token for each time that it stands in the text.
+    frequency_penalty: f32,
+    /// No sequence of so many tokens is written twice; 0 allows it.
+    no_repeat_ngram: u32,
+    /// DRY: penalty of a token that goes on with what was written before, times the base to the power of the length beyond what is allowed.
+    dry_multiplier: f32,
+    dry_base: f32,
+    /// Repetitions of fewer tokens cost nothing.
+    dry_allowed_length: u32,
+    /// DRY looks at so many of the last tokens; 0 looks at all.
+    dry_window: u32,
+    /// Texts that no repetition extends over.
+    dry_breakers: Vec<String>,
+    /// Random seed.
+    seed: u64,
+    /// What becomes of a caption that repeats itself without end: stop (it ends after the first of the repeated passages) or keep; default stop.
+    on_loop: OnLoop,
     /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
     #[file(serde(deserialize_with = "visual_tokens"))]
     max_visual_tokens: u32,
@@ -228,6 +261,17 @@ impl Settings {
         }
         settings
     }
+}
+
+/// What becomes of a caption that repeats itself without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLoop {
+    /// It ends after the first of the repeated passages
+    #[default]
+    Stop,
+    /// It goes on up to its limit
+    Keep,
 }
 
 /// How the studio draws pictures.

@@ -4,8 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 pub use specreel_model::{grammar::Constraint, template::Turn};
-use specreel_record::{Promise, Segment, Span};
-use specreel_speculate::{Method, Sampler, context::Pruner};
+use specreel_record::{Segment, Span};
+use specreel_speculate::{Method, SamplingControls, context::Pruner};
 use specreel_video::{HeldFrames, Sampling};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -49,10 +49,12 @@ pub struct RunRequest {
     /// The caption ends before the first of these texts that is written, and its tokens with the one in which that text ends. What
     /// the model thinks may hold them.
     pub stop: Vec<String>,
+    /// End a caption that repeats itself without end, after the first of the repeated passages.
+    pub stop_loops: bool,
     /// What the answer has to be; none is any text. What the model thinks before it is free.
     pub constraint: Option<Constraint>,
-    /// Sampling of the text; temperature 0 is greedy.
-    pub text: Sampler,
+    /// Sampling of the text.
+    pub text: SamplingControls,
     /// How many of the target's most likely tokens to report with each token.
     pub logprobs: usize,
     /// Prompt lookup also searches the texts of earlier requests that allow it, which are for other clips, as this one's text will be.
@@ -74,7 +76,7 @@ pub struct RunRequest {
 }
 
 impl Default for RunRequest {
-    /// The target alone writes up to 256 tokens, greedily, and nothing is measured. Video and prompt are missing.
+    /// The target alone writes up to 256 tokens, greedily whatever it asks for, and nothing is measured. Video and prompt are missing.
     fn default() -> Self {
         Self {
             run: 1,
@@ -97,8 +99,9 @@ impl Default for RunRequest {
             max_new_tokens: 256,
             cut_to_window: false,
             stop: Vec::new(),
+            stop_loops: false,
             constraint: None,
-            text: Sampler::GREEDY,
+            text: SamplingControls::greedy(),
             logprobs: 0,
             reuse_texts: false,
             measure: false,
@@ -126,8 +129,8 @@ impl RunRequest {
 
     /// The run of this number that verifies this one, which has written these tokens.
     pub fn verifying(&self, run: u64, ids: &[u32]) -> Self {
-        let promises = if self.is_lossless() { self.method.promise(&self.text) } else { Promise::Nothing };
-        let verifies = Some(Verifies { run: self.run, ids: ids.to_vec(), promises });
+        let method = self.is_lossless().then(|| self.method.clone());
+        let verifies = Some(Verifies { run: self.run, ids: ids.to_vec(), method });
         let plain = Self { run, method: Method::default(), pruner: None, ..self.clone() };
         Self { logprobs: 0, measure: false, verifies, ..plain }
     }
@@ -170,7 +173,8 @@ impl RunRequest {
 pub struct Verifies {
     pub run: u64,
     pub ids: Vec<u32>,
-    pub promises: Promise,
+    /// Its method, if it promises something about the text.
+    pub method: Option<Method>,
 }
 
 /// The target's input besides the clip.

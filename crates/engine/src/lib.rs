@@ -58,6 +58,7 @@ mod cache;
 mod command;
 mod events;
 mod loader;
+mod loop_guard;
 mod measure;
 pub mod memory;
 mod models;

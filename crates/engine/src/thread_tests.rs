@@ -153,7 +153,7 @@ fn a_refused_request_costs_nothing() {
         |r| r.sampling = Sampling::Frames(0),
         |r| r.max_new_tokens = 0,
         |r| r.max_new_tokens = 10_000_000,
-        |r| r.text.top_p = 0.0,
+        |r| r.text.top_p = Some(0.0),
     ];
     for change in wrong {
         let mut request = rig.request("first");

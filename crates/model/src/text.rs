@@ -5,6 +5,7 @@
 
 mod error;
 mod from_vocabulary;
+mod sampling;
 mod stream;
 
 use std::{
@@ -14,9 +15,11 @@ use std::{
 };
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokenizers::{DecoderWrapper, Tokenizer};
 
 pub use error::{Mismatch, TextError};
+pub use sampling::ModelSampling;
 pub use stream::TextStream;
 
 use specreel_checkpoint::{files, gguf::Vocabulary};
@@ -29,7 +32,7 @@ struct Inner {
     path: PathBuf,
     vocabulary: usize,
     ends: Vec<u32>,
-    repetition_penalty: Option<f64>,
+    sampling: ModelSampling,
     /// Contents of all added tokens, special or not.
     added: HashMap<u32, (String, bool)>,
     /// The ids of the special tokens, ascending.
@@ -66,9 +69,6 @@ struct EndConfig {
     eos_token_id: Option<Ids>,
     #[serde(default)]
     text_config: Option<Box<EndConfig>>,
-    /// Values other than numbers are ignored.
-    #[serde(default)]
-    repetition_penalty: serde_json::Value,
 }
 
 impl EndConfig {
@@ -81,14 +81,24 @@ impl EndConfig {
     }
 }
 
-/// The settings of a file; the defaults if it does not exist.
-fn end_config(path: &Path) -> Result<EndConfig, TextError> {
+/// The fields of a file; none if it does not exist.
+fn fields(path: &Path) -> Result<Map<String, Value>, TextError> {
     let text = match files::read(path, files::CONFIG) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(EndConfig::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
         Err(source) => return Err(TextError::Read { path: path.into(), source }),
     };
-    serde_json::from_slice(&text).map_err(|e| TextError::Parse { path: path.into(), problem: e.to_string() })
+    serde_json::from_slice(&text).map_err(|e| refuse(path, &e))
+}
+
+/// The end tokens of a file's fields.
+fn ends(path: &Path, fields: Map<String, Value>) -> Result<Option<Vec<u32>>, TextError> {
+    let config: EndConfig = serde_json::from_value(fields.into()).map_err(|e| refuse(path, &e))?;
+    Ok(config.ids())
+}
+
+fn refuse(path: &Path, error: &serde_json::Error) -> TextError {
+    TextError::Parse { path: path.into(), problem: error.to_string() }
 }
 
 /// Limit of unused ids, besides three per token: tables are indexed by id.
@@ -110,28 +120,34 @@ impl TextTokenizer {
         }
         full.with_padding(None);
         full.with_truncation(None).map_err(|e| refuse(e.to_string()))?;
-        let generation = end_config(&dir.join("generation_config.json"))?;
-        let repetition_penalty = generation.repetition_penalty.as_f64();
-        let ends = match generation.ids() {
+        let (generation, config) = (dir.join("generation_config.json"), dir.join("config.json"));
+        let asked = fields(&generation)?;
+        let sampling = ModelSampling::of_generation_config(&asked);
+        let ends = match self::ends(&generation, asked)? {
             Some(ids) => Some(ids),
-            None => end_config(&dir.join("config.json"))?.ids(),
+            None => self::ends(&config, fields(&config)?)?,
         };
         let ends = ends.filter(|ids| !ids.is_empty()).ok_or_else(|| TextError::NoEnd { dir: dir.into() })?;
-        Self::assemble(full, path, ends, repetition_penalty)
+        Self::assemble(full, path, ends, sampling)
     }
 
     /// The tokenizer of a GGUF file. [`TextError::Vocabulary`] if its parts do not agree with each other.
     pub(crate) fn from_vocabulary(vocabulary: &Vocabulary<'_>, path: &Path) -> Result<Self, TextError> {
         let refuse = |problem: String| TextError::Vocabulary { path: path.into(), problem };
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
-        Self::assemble(full, path.into(), vocabulary.ends.clone(), vocabulary.repetition_penalty)
+        Self::assemble(
+            full,
+            path.into(),
+            vocabulary.ends.clone(),
+            ModelSampling::of_gguf(&vocabulary.sampling),
+        )
     }
 
     fn assemble(
         full: Tokenizer,
         path: PathBuf,
         ends: Vec<u32>,
-        repetition_penalty: Option<f64>,
+        sampling: ModelSampling,
     ) -> Result<Self, TextError> {
         let refuse = |problem: String| TextError::Parse { path: path.clone(), problem };
         let mut plain = Tokenizer::new(full.get_model().clone());
@@ -151,7 +167,7 @@ impl TextTokenizer {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
         let bytes = (0..vocabulary).map(|_| OnceLock::new()).collect();
-        let inner = Inner { full, plain, path, vocabulary, ends, repetition_penalty, added, special, bytes };
+        let inner = Inner { full, plain, path, vocabulary, ends, sampling, added, special, bytes };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -197,9 +213,16 @@ impl TextTokenizer {
         &self.0.ends
     }
 
-    /// The repetition penalty that the checkpoint asks for, in `generation_config.json` or GGUF metadata; 1 is none.
-    pub fn repetition_penalty(&self) -> Option<f64> {
-        self.0.repetition_penalty
+    /// How the checkpoint wants its text sampled.
+    pub fn sampling(&self) -> &ModelSampling {
+        &self.0.sampling
+    }
+
+    /// The ids whose bytes contain one of these texts, ascending.
+    pub fn ids_containing(&self, texts: &[String]) -> Vec<u32> {
+        let has = |bytes: &[u8], text: &[u8]| bytes.windows(text.len().max(1)).any(|part| part == text);
+        let is_any = |id: &u32| texts.iter().any(|text| has(self.bytes(*id), text.as_bytes()));
+        (0..self.vocabulary() as u32).filter(is_any).collect()
     }
 
     pub fn is_end(&self, id: u32) -> bool {

@@ -120,7 +120,7 @@ impl RunLog {
             EventKind::Step(step) => self.step(step),
             EventKind::Done { reason, text, ids, stats } => {
                 match reason {
-                    StopReason::Stop => self.cut(text),
+                    StopReason::Stop | StopReason::Loop => self.cut(text),
                     _ => self.rest(text),
                 }
                 self.state = RunState::Done(*reason);
@@ -346,7 +346,10 @@ impl RunLog {
 
     /// True if it ended normally: its figures and its text are complete.
     pub fn is_finished(&self) -> bool {
-        matches!(self.state, RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Stop))
+        matches!(
+            self.state,
+            RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
+        )
     }
 
     /// Why it failed, if it did.

@@ -55,8 +55,9 @@ impl<'a> Pieces<'a> {
     /// Why they ended, if the last one is done: `length` if any of them stopped there.
     pub fn reason(&self) -> Option<StopReason> {
         let RunState::Done(last) = *self.logs.last()?.state() else { return None };
-        let limited = self.logs.iter().any(|log| *log.state() == RunState::Done(StopReason::Length));
-        Some(if limited && last == StopReason::Eos { StopReason::Length } else { last })
+        let any = |reason| self.logs.iter().any(|log| *log.state() == RunState::Done(reason));
+        let worst = [StopReason::Loop, StopReason::Length].into_iter().find(|reason| any(*reason));
+        Some(worst.filter(|_| last != StopReason::Cancelled).unwrap_or(last))
     }
 
     /// True if no further piece follows: the last one is over and is the video's last, or did not finish.

@@ -14,6 +14,8 @@ pub enum StopReason {
     Length,
     /// A stop text was written; the caption ends before it.
     Stop,
+    /// The text repeated itself without end; the caption ends after the first of the repeated passages.
+    Loop,
     Cancelled,
 }
 

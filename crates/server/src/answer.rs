@@ -116,7 +116,7 @@ impl Answer {
     /// `stop` or `length`; none if the run did not come to its end.
     pub fn finish_reason(&self) -> Option<&'static str> {
         match self.log.state() {
-            RunState::Done(StopReason::Eos | StopReason::Stop) => Some("stop"),
+            RunState::Done(StopReason::Eos | StopReason::Loop | StopReason::Stop) => Some("stop"),
             RunState::Done(StopReason::Length) => Some("length"),
             _ => None,
         }

@@ -5,7 +5,7 @@ use crate::videos::{Source, Video, Videos};
 use crate::{app::App, error::ApiError, options::Listener};
 use specreel_engine::{RunRequest, Turn};
 use specreel_record::{Failure, ToolCalls};
-use specreel_speculate::Method;
+use specreel_speculate::{Method, SamplingControls};
 use specreel_video::Sampling;
 
 const LONE_RESULT: &str = "the result of a tool follows a message of the assistant with `tool_calls`";
@@ -52,12 +52,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     let logprobs = logprobs(&request)?;
     let base = &app.defaults.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
-    let mut text = base.text;
-    text.temperature = request.temperature.unwrap_or(text.temperature);
-    text.top_p = request.top_p.unwrap_or(text.top_p);
-    if let Some(seed) = request.seed {
-        text.seed = seed.cast_unsigned();
-    }
+    let text = sampling_of(&request, &base.text);
     let (thinking, effort) = match request.reasoning_effort {
         Some(effort) if effort == "none" => (false, None),
         Some(effort) => (true, Some(effort)),
@@ -94,7 +89,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         // Drafts are reported, and no client is to see what another one's answer said.
         reuse_texts: false,
         text,
-        stop: request.stop,
+        stop: if request.stop.is_empty() { base.stop.clone() } else { request.stop },
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
@@ -105,6 +100,34 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     }
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
     Ok(Asked { run, video, model, notes, logprobs, stream, include_usage, events, display })
+}
+
+/// How the answer is sampled: as the request says, else as the server. At temperature 0, what only cuts off unlikely tokens has no effect:
+/// clients send it all the same.
+fn sampling_of(request: &ChatRequest, base: &SamplingControls) -> SamplingControls {
+    let count = |value: Option<i64>| value.map(|value| usize::try_from(value).unwrap_or(0));
+    let base = base.clone();
+    let temperature = request.temperature.or(base.temperature);
+    let is_greedy = temperature == Some(0.0);
+    SamplingControls {
+        temperature,
+        top_k: count(request.top_k).or(base.top_k).filter(|_| !is_greedy),
+        top_p: request.top_p.or(base.top_p).filter(|_| !is_greedy),
+        min_p: request.min_p.or(base.min_p).filter(|_| !is_greedy),
+        repetition_penalty: request.repetition_penalty.or(base.repetition_penalty),
+        repetition_window: count(request.repeat_last_n).or(base.repetition_window),
+        presence_penalty: request.presence_penalty.or(base.presence_penalty),
+        frequency_penalty: request.frequency_penalty.or(base.frequency_penalty),
+        no_repeat_ngram: count(request.no_repeat_ngram_size).or(base.no_repeat_ngram),
+        dry_multiplier: request.dry_multiplier.or(base.dry_multiplier),
+        dry_base: request.dry_base.or(base.dry_base),
+        dry_allowed_length: count(request.dry_allowed_length).or(base.dry_allowed_length),
+        dry_window: count(request.dry_penalty_last_n).or(base.dry_window),
+        dry_breakers: request.dry_sequence_breakers.clone().or(base.dry_breakers),
+        logit_bias: if request.logit_bias.is_empty() { base.logit_bias } else { request.logit_bias.clone() },
+        seed: request.seed.map(i64::cast_unsigned).or(base.seed),
+        base: base.base,
+    }
 }
 
 fn invalid(param: &str, message: impl Into<String>) -> ApiError {

@@ -6,6 +6,7 @@ use super::{
     draft::DraftHeadState,
     drafters::{Drafted, Reserve},
     method::{Method, Schedule},
+    processors::History,
     sampling::Sampler,
     schedule::{DraftToken, Tally},
     tree::Tree,
@@ -21,8 +22,10 @@ use specreel_tensor::VisualSpans;
 #[derive(Clone, Copy)]
 pub struct GenerationConfig<'a> {
     pub method: &'a Method,
-    /// Temperature, nucleus, seed.
+    /// How tokens are drawn.
     pub sampler: Sampler,
+    /// Prompt and text by which the rows of target and drafter are processed, at the end of the prompt; `None` leaves them as they are.
+    pub history: Option<&'a History>,
     /// Stop after this many tokens.
     pub max_new_tokens: usize,
     /// Logits from here on are padding: the target's real vocabulary. A drafter's table may be narrower; it never drafts
@@ -55,6 +58,7 @@ impl<'a> GenerationConfig<'a> {
         Self {
             method,
             sampler,
+            history: None,
             max_new_tokens,
             vocab,
             ends: &[],
@@ -118,6 +122,11 @@ impl GenerationConfig<'_> {
     pub(super) fn draws_drafts(&self) -> bool {
         self.method.draws_drafts(&self.sampler)
     }
+
+    /// True where whole rows of logits are changed before a token is chosen.
+    pub(super) fn restricts_rows(&self) -> bool {
+        self.grammar.is_some() || self.history.is_some()
+    }
 }
 
 impl<'a> GenerationInputs<'a> {
@@ -155,6 +164,7 @@ pub struct PrefetchedDraft {
     /// True if its drafts were drawn and have distributions.
     pub(crate) drawn: bool,
     pub(crate) constraint: Option<Constraint>,
+    pub(crate) history: Option<History>,
     pub(crate) forced: u64,
     pub(crate) base: usize,
     pub(crate) window: Vec<DraftToken<Evidence>>,
@@ -168,6 +178,10 @@ impl PrefetchedDraft {
             && self.sampler == config.sampler
             && self.drawn == config.draws_drafts()
             && self.constraint.as_ref() == config.grammar.map(Grammar::constraint)
+            && match (&self.history, config.history) {
+                (Some(own), Some(other)) => own.starts_as(other),
+                (own, other) => own.is_none() && other.is_none(),
+            }
     }
 
     /// Drafting time, in milliseconds.

@@ -28,7 +28,7 @@
 //!
 //! // Three drafts, of which the target would have written two.
 //! let rows = [(5, 5), (6, 6), (8, 7)].map(|(draft, wanted)| accept::Row { draft, wanted, ..Default::default() });
-//! let mut rng = Sampler { temperature: 0.0, top_p: 1.0, seed: 0 }.rng(0, Purpose::Accept);
+//! let mut rng = Sampler { temperature: 0.0, ..Sampler::GREEDY }.rng(0, Purpose::Accept);
 //! let verdicts = accept::judge(&Acceptance::Exact {}, &rows, &mut rng);
 //! assert_eq!(accept::accepted(&verdicts), 2);
 //! # Ok::<(), specreel_speculate::MethodError>(())
@@ -40,12 +40,14 @@ pub mod context;
 pub mod draft;
 pub mod generate;
 pub mod method;
+pub mod processors;
 pub mod sampling;
 pub mod schedule;
 pub mod session;
 pub mod tree;
 
 mod confidence;
+mod controls;
 mod drafters;
 mod fit;
 mod gate;
@@ -54,6 +56,7 @@ mod overlap;
 mod verify;
 
 pub use accept::relevance::VisualStates;
+pub use controls::{ControlError, SamplingBase, SamplingControls, TextSampling};
 pub use drafters::{Drafted, DrafterInputs, Reserve};
 pub use generate::{generate, generate_with};
 pub use generation::{

@@ -9,6 +9,7 @@ use super::{
     drafters::Drafted,
     generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
     method::{Length, Method, RuleNeeds, Schedule, Shape, WindowRule, WindowSize},
+    processors::History,
     sampling::{Purpose, Sampler, draw},
     schedule::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,
@@ -45,6 +46,7 @@ impl PrefetchedDraft {
             sampler: config.sampler,
             drawn: config.draws_drafts(),
             constraint,
+            history: config.history.cloned(),
             forced,
             base,
             window,
@@ -62,6 +64,7 @@ struct DrafterSide<'a> {
     /// A window ends before a draft of which it is less sure.
     confidence: f64,
     grammar: Option<Follower>,
+    history: Option<History>,
     forced: u64,
 }
 
@@ -84,6 +87,13 @@ fn follow(
     Ok(())
 }
 
+/// Bring the history to the text of a cache that keeps `truncate_to` slots, of which the first is the prompt's, and is then fed `ids`.
+fn keep_history(history: &mut Option<History>, truncate_to: usize, ids: &[u32]) {
+    let Some(history) = history else { return };
+    history.truncate(truncate_to.saturating_sub(1));
+    history.advance(if truncate_to == 0 { ids.get(1..).unwrap_or_default() } else { ids });
+}
+
 impl<'a> DrafterSide<'a> {
     fn new(config: &GenerationConfig<'a>, sequence: &'a mut Sequence, base: usize) -> Self {
         let samples = config.draws_drafts().then_some(config.sampler);
@@ -95,6 +105,7 @@ impl<'a> DrafterSide<'a> {
             sampler: samples,
             confidence: config.method.shape.confidence(),
             grammar: config.grammar.map(Grammar::follow),
+            history: config.history.cloned(),
             forced: 0,
         }
     }
@@ -112,16 +123,22 @@ impl DrafterWorker<Evidence> for DrafterSide<'_> {
         while window.len() < task.draft && feed.iter().all(exists) {
             let mut allowed = Allowed::default();
             follow(&mut self.grammar, kept, &feed, |last| allowed = last)?;
+            keep_history(&mut self.history, kept, &feed);
             kept += feed.len();
             let pass = self.sequence.feed(&feed, &Taps::default())?;
             let logits = self.sequence.logits(&pass.states.narrow(feed.len() - 1, 1)?)?;
-            let whole = self.sampler.is_some() || self.grammar.is_some();
+            let whole = self.sampler.is_some() || self.grammar.is_some() || self.history.is_some();
             let own = self.sequence.decoder().vocabulary();
             let vocab = own.map_or(self.vocab, |own| own.rows_below(self.vocab));
             let id_of = |row: u32| own.map_or(row, |own| own.id(row));
             let needs = LogitNeeds { vocab, whole, ..LogitNeeds::default() };
             let draft = logits.read(&needs, |mut rows| {
-                let Some(row) = &allowed.restrict(rows.remove(0), id_of)? else { return Ok(None) };
+                let Some(row) = allowed.restrict(rows.remove(0), id_of)? else { return Ok(None) };
+                let (row, own) = match &self.history {
+                    Some(history) => (history.process(&row, own, self.vocab, &[])?, None),
+                    None => (row, own),
+                };
+                let (row, id_of) = (&row, |row: u32| own.map_or(row, |own| own.id(row)));
                 let Some(sampler) = &self.sampler else {
                     let facts = row.facts();
                     let probability = facts.log_probability(facts.max).exp();
@@ -170,6 +187,7 @@ struct TargetSide<'a> {
     grammar: Option<Follower>,
     /// What may follow each row; empty without a grammar.
     allowed: Vec<Allowed>,
+    history: Option<History>,
 }
 
 impl TargetWorker<Evidence> for TargetSide<'_> {
@@ -183,10 +201,14 @@ impl TargetWorker<Evidence> for TargetSide<'_> {
         let needs = logit_needs(&self.config, &self.needs, &drafts);
         let mut allowed = Vec::new();
         follow(&mut self.grammar, task.truncate_to, &task.rows, |next| allowed.push(next))?;
+        let (root, drafts) = task.rows.split_at(1);
+        keep_history(&mut self.history, task.truncate_to, root);
         self.rows = logits.read(&needs, |rows| {
-            let rows = verify::restrict(rows, &allowed)?.into_iter().enumerate();
-            Ok::<_, Error>(rows.map(|(index, row)| row.extract(&needs, index)).collect())
+            let above = |row: usize| drafts[..row].to_vec();
+            let rows = verify::counting_rows(rows, &allowed, self.history.as_ref(), above)?.into_iter();
+            Ok::<_, Error>(rows.enumerate().map(|(index, row)| row.extract(&needs, index)).collect())
         })??;
+        self.history.iter_mut().for_each(|history| history.advance(drafts));
         self.allowed = allowed;
         self.distributions = distributions(self.config.sampler, &self.rows)?;
         Ok(())
@@ -199,6 +221,7 @@ impl<'a> TargetSide<'a> {
             needs: RuleNeeds::of(&config.method.acceptance),
             grammar: config.grammar.map(Grammar::follow),
             allowed: Vec::new(),
+            history: config.history.cloned(),
             config,
             base: sequence.len(),
             sequence,
@@ -293,6 +316,7 @@ pub(super) fn generate(
         let fed = prefetched.window.split_last().map_or(&[][..], |(_, fed)| fed);
         let fed: Vec<u32> = fed.iter().map(|draft| draft.id).collect();
         drafter.grammar.as_mut().map_or(Ok(()), |grammar| grammar.advance(&fed))?;
+        drafter.history.iter_mut().for_each(|history| history.advance(&fed));
     }
     let mut prefetched = inputs.prefetched.map(|prefetched| (prefetched.window, prefetched.ms));
     let mut target = TargetSide::new(config, inputs.target);

@@ -1,4 +1,5 @@
-//! Distributions from logits: greedy, temperature, nucleus; and the facts about a row that acceptance rules use.
+//! Distributions from logits: greedy, or by temperature, top-k, nucleus and min-p; and the facts about a row that acceptance rules use.
+//! What changes the logits before, by the text so far, is in [`processors`](crate::processors).
 //!
 //! Only the first `vocab` logits count: a checkpoint's table is padded beyond its tokenizer's ids. Ties go to the lowest id.
 
@@ -31,13 +32,17 @@ pub fn divergence(logits: &[f32], facts: &RowFacts, q: &[f32]) -> f32 {
     sum.max(0.0) as f32
 }
 
-/// How a token is drawn from the target's distribution: temperature and nucleus.
+/// How a token is drawn from a row of logits. Greedily, its other fields have no effect: the most likely token is never cut off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampler {
     /// 0 = greedy.
     pub temperature: f32,
+    /// Keep this many of the most likely tokens, and those as likely as the last of them; 0 = all.
+    pub top_k: usize,
     /// Nucleus mass in (0, 1].
     pub top_p: f32,
+    /// Keep the tokens of at least this share of the most likely one's probability, in [0, 1]; 0 = all.
+    pub min_p: f32,
     pub seed: u64,
 }
 
@@ -49,15 +54,15 @@ impl Default for Sampler {
 
 impl Sampler {
     /// Takes the most likely token.
-    pub const GREEDY: Self = Self { temperature: 0.0, top_p: 1.0, seed: 0 };
+    pub const GREEDY: Self = Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0 };
 
     /// True if nothing is random.
     pub fn is_greedy(&self) -> bool {
         self.temperature <= 0.0
     }
 
-    /// The distribution of a row of logits: softmax(logits / temperature), cut to the smallest set of most
-    /// likely tokens whose mass reaches `top_p`, renormalized. Greedy: all mass on the argmax.
+    /// The distribution of a row of logits: softmax(logits / temperature), then cut by top-k, by the nucleus and by min-p, each on what
+    /// the one before it has left, renormalized (the order of transformers). Greedy: all mass on the argmax.
     pub fn distribution(&self, logits: &[f32]) -> Vec<f32> {
         let facts = RowFacts::of(logits);
         let mut p = vec![0f32; logits.len()];
@@ -67,19 +72,36 @@ impl Sampler {
             }
             return p;
         }
+        let least = self.kept_logit(logits);
         let mut sum = 0f64;
         for (p, &l) in p.iter_mut().zip(logits) {
-            *p = ((l - facts.max) / self.temperature).exp();
-            sum += f64::from(*p);
+            if l >= least {
+                *p = ((l - facts.max) / self.temperature).exp();
+                sum += f64::from(*p);
+            }
         }
         p.iter_mut().for_each(|p| *p = (f64::from(*p) / sum) as f32);
         if self.top_p < 1.0 {
             let (kept, mass) = nucleus(&p, self.top_p);
             let mut cut = vec![0f32; p.len()];
             kept.iter().for_each(|&id| cut[id] = (f64::from(p[id]) / mass) as f32);
-            return cut;
+            p = cut;
+        }
+        if self.min_p > 0.0 {
+            let least = self.min_p * p.iter().copied().fold(0.0, f32::max);
+            let mass: f64 = p.iter().filter(|p| **p >= least).map(|&p| f64::from(p)).sum();
+            p.iter_mut().for_each(|p| *p = if *p >= least { (f64::from(*p) / mass) as f32 } else { 0.0 });
         }
         p
+    }
+
+    /// The logit below which top-k leaves nothing.
+    fn kept_logit(&self, logits: &[f32]) -> f32 {
+        if self.top_k == 0 || self.top_k >= logits.len() {
+            return f32::NEG_INFINITY;
+        }
+        let mut order = logits.to_vec();
+        *order.select_nth_unstable_by(self.top_k - 1, |a, b| b.total_cmp(a)).1
     }
 
     /// The target's token at output position `position`: the same for the same logits, seed and position, in every method.
@@ -255,7 +277,7 @@ mod tests {
 
     #[test]
     fn nucleus_keeps_the_smallest_sufficient_set() {
-        let sampler = Sampler { temperature: 1.0, top_p: 0.7, seed: 0 };
+        let sampler = Sampler { temperature: 1.0, top_p: 0.7, ..Sampler::GREEDY };
         let p = sampler.distribution(&logits(&[0.1, 0.5, 0.3, 0.1]));
         assert_eq!((p[0], p[3]), (0.0, 0.0));
         assert!((p[1] - 0.625).abs() < 1e-6 && (p[2] - 0.375).abs() < 1e-6);
@@ -297,7 +319,7 @@ mod tests {
     #[test]
     fn extreme_temperatures_stay_finite() {
         for temperature in [1e-4, 1e-2, 100.0] {
-            let sampler = Sampler { temperature, top_p: 1.0, seed: 0 };
+            let sampler = Sampler { temperature, ..Sampler::GREEDY };
             let p = sampler.distribution(&[-50.0, 0.0, 80.0]);
             assert!((p.iter().sum::<f32>() - 1.0).abs() < 1e-5);
         }

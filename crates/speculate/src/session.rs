@@ -22,6 +22,7 @@ use super::{
     gate::Gate,
     generation::{GenerationConfig, GenerationInputs, Hooks, PlainPasses},
     method::{Acceptance, Length, RuleNeeds, Shape},
+    processors::History,
     tree::{Template, Tree},
     verify::{self, VerifiedRows, logit_needs},
 };
@@ -53,6 +54,8 @@ pub struct Session<'a> {
     gate: Option<Gate>,
     /// The grammar's state after the text.
     grammar: Option<RefCell<Follower>>,
+    /// The text, by which rows are processed.
+    history: Option<History>,
     root: u32,
     text: Output,
     steps: usize,
@@ -99,6 +102,7 @@ impl<'a> Session<'a> {
             template,
             auto,
             grammar: config.grammar.map(Grammar::follow).map(RefCell::new),
+            history: config.history.cloned(),
             gate: (method.shape.gate() > 0.0).then(|| Gate::new(method.shape.gate())),
             text: Output::new(config.max_new_tokens),
             plain: PlainClock { passes: config.plain_passes, ..PlainClock::default() },
@@ -222,7 +226,8 @@ impl<'a> Session<'a> {
         let (tokens, path) = logits.read(&needs, |rows| {
             read_ms = ms(started.elapsed());
             let (config, position) = (&self.config, self.text.emitted);
-            let rows = verify::restrict(rows, allowed)?;
+            let branch = |row: usize| row.checked_sub(1).map_or_else(Vec::new, |node| tree.ids(node));
+            let rows = verify::counting_rows(rows, allowed, self.history.as_ref(), branch)?;
             let mut verified = VerifiedRows::new(config, self.needs, proposal, rows, position)?;
             verified.rule = self.hooks.rule;
             verified.forced = forced;
@@ -266,8 +271,7 @@ impl<'a> Session<'a> {
     fn allowed(&self, tree: &Tree) -> Result<Vec<Allowed>> {
         let Some(grammar) = &self.grammar else { return Ok(Vec::new()) };
         let mut grammar = grammar.borrow_mut();
-        let branch = |node: usize| tree.path(node).into_iter().map(|node| tree.nodes()[node].id).collect();
-        let branches = std::iter::once(Vec::new()).chain((0..tree.len()).map(branch));
+        let branches = std::iter::once(Vec::new()).chain((0..tree.len()).map(|node| tree.ids(node)));
         Ok(branches
             .map(|branch: Vec<u32>| grammar.allowed(&branch))
             .collect::<std::result::Result<_, _>>()?)
@@ -363,6 +367,7 @@ impl<'a> Session<'a> {
             ranks,
             position: self.text.emitted,
             grammar: self.grammar.as_ref(),
+            history: self.history.as_ref(),
             forced,
             form,
             unsure,
@@ -385,10 +390,11 @@ impl<'a> Session<'a> {
             let rows: Vec<usize> = std::iter::once(0).chain(path.iter().map(|node| node + 1)).collect();
             self.target.keep(base, &rows);
         }
+        let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
         if let Some(grammar) = &mut self.grammar {
-            let ids: Vec<u32> = tokens.iter().map(|token| token.id).collect();
             grammar.get_mut().advance(&ids)?;
         }
+        self.history.iter_mut().for_each(|history| history.advance(&ids));
         let Some(last) = tokens.last() else { return Ok(()) };
         self.drafters.commit(proposal, path, last.id, (self.target, base), pass, (by, places))?;
         self.root = last.id;

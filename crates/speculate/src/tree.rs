@@ -68,6 +68,11 @@ impl Tree {
         path
     }
 
+    /// The ids from the first after the root down to `node`, its own included.
+    pub fn ids(&self, node: usize) -> Vec<u32> {
+        self.path(node).into_iter().map(|node| self.nodes[node].id).collect()
+    }
+
     /// Nodes without children, in order.
     pub fn leaves(&self) -> Vec<usize> {
         let mut leaf = vec![true; self.nodes.len()];

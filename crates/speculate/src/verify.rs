@@ -7,6 +7,7 @@ use super::{
     draft::Proposal,
     generation::{CustomRule, GenerationConfig},
     method::{Acceptance, Method, RuleNeeds},
+    processors::History,
     sampling::{Purpose, RowFacts, Sampler, divergence, entropy_full, top_log_probabilities},
     tree::Tree,
 };
@@ -24,7 +25,7 @@ pub(super) fn logit_needs(config: &GenerationConfig<'_>, rule: &RuleNeeds, tree:
         ids[node.parent.map_or(0, |parent| parent + 1)].push(node.id);
     }
     let whole =
-        !config.sampler.is_greedy() || rule.divergence || rule.entropy_full || config.grammar.is_some();
+        !config.sampler.is_greedy() || rule.divergence || rule.entropy_full || config.restricts_rows();
     LogitNeeds { vocab: config.vocab, whole, top: config.logprobs, ids }
 }
 
@@ -51,13 +52,31 @@ pub(super) fn own_tokens(
 
 /// The rows with everything impossible that the grammar does not allow after them.
 /// Errors: nothing is left of one.
-pub(super) fn restrict<'a>(rows: Vec<LogitRow<'a>>, allowed: &[Allowed]) -> Result<Vec<LogitRow<'a>>> {
+fn restrict<'a>(rows: Vec<LogitRow<'a>>, allowed: &[Allowed]) -> Result<Vec<LogitRow<'a>>> {
     if allowed.is_empty() {
         return Ok(rows);
     }
     let nothing = || Error::Message("the target has no token that the grammar allows".into());
     let rows = rows.into_iter().zip(allowed);
     rows.map(|(row, allowed)| allowed.restrict(row, |id| id)?.ok_or_else(nothing)).collect()
+}
+
+/// The target's rows as they count: restricted by the grammar, and processed by the text and the branch above each. `branch` gives the
+/// drafts above a row.
+/// Errors: the grammar leaves nothing of one.
+pub(super) fn counting_rows<'a>(
+    rows: Vec<LogitRow<'a>>,
+    allowed: &[Allowed],
+    history: Option<&History>,
+    branch: impl Fn(usize) -> Vec<u32>,
+) -> Result<Vec<LogitRow<'a>>> {
+    let rows = restrict(rows, allowed)?;
+    let Some(history) = history else { return Ok(rows) };
+    let process = |(at, row): (usize, LogitRow<'a>)| {
+        let vocab = row.values()?.len();
+        history.process(&row, None, vocab, &branch(at))
+    };
+    rows.into_iter().enumerate().map(process).collect()
 }
 
 /// The nodes that are the only one allowed where they are.

@@ -60,7 +60,7 @@ impl Runs {
 
     /// Sample the text of further runs at this temperature, and this many frames of their clips; none is the models' own number.
     pub(crate) fn under(&mut self, temperature: f32, frames: Option<u32>) {
-        self.setup.request.text.temperature = temperature;
+        self.setup.request.text.temperature = Some(temperature);
         self.setup.request.sampling = frames.map_or(Sampling::Auto, |n| Sampling::Frames(n as usize));
     }
 

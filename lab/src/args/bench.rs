@@ -163,9 +163,9 @@ impl BenchArgs {
             ("--rope", run.rope.is_some()),
             ("--thinking", run.thinking),
             ("--reasoning-effort", run.reasoning_effort.is_some()),
-            ("--temperature", run.temperature > 0.0),
-            ("--top-p", run.top_p > 0.0 && run.top_p < 1.0),
-            ("--seed", run.seed > 0),
+            ("--temperature", run.sampling.temperature.is_some_and(|t| t > 0.0)),
+            ("--top-p", run.sampling.top_p.is_some_and(|p| p < 1.0)),
+            ("--seed", run.sampling.seed.is_some_and(|seed| seed > 0)),
         ]
         .map(|(flag, given)| (flag, given, "scenes"));
         let sampling = [
@@ -230,7 +230,7 @@ fn check_paper(args: &BenchArgs) -> Result<(), Failure> {
         ("--profile", args.profile.is_some()),
         ("--frames", run.frames.is_some()),
         ("--fps", run.fps.is_some()),
-        ("--temperature", run.temperature > 0.0),
+        ("--temperature", run.sampling.temperature.is_some_and(|t| t > 0.0)),
     ];
     let measuring = [("--clips", args.clips.is_some()), ("--first-seed", args.first_seed.is_some())];
     if let Some((flag, _)) = refused.into_iter().find(|(_, given)| *given) {

@@ -38,12 +38,12 @@ use specreel_bench::{
     step::{self, StepOptions},
     videos::OwnVideos,
 };
-use specreel_client::{Settings, catalog};
+use specreel_client::{OnLoop, Settings, catalog};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
 use specreel_modelled::profile::Profile;
 use specreel_record::Failure;
 use specreel_scenes::world::TRAINING_SEEDS;
-use specreel_speculate::Method;
+use specreel_speculate::{Method, SamplingBase};
 use specreel_video::Sampling;
 
 const CLIPS: u32 = 20;
@@ -156,7 +156,12 @@ fn setup(
 ) -> Result<Setup, Failure> {
     args.run.method = Some(BASELINE.into());
     let settings = Settings::merge(args.run.layer(), config);
-    let request = resolve::request(Default::default(), &args.run, &settings, &models)?;
+    let mut request = resolve::request(Default::default(), &args.run, &settings, &models)?;
+    // Methods are measured on the models' own distributions, up to the limit, unless the command line says otherwise.
+    if settings.sampling.value.is_none() {
+        request.text.base = SamplingBase::Greedy;
+    }
+    request.stop_loops = settings.on_loop.value == Some(OnLoop::Stop);
     Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profiles })
 }
 

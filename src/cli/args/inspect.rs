@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::args::{part::SpanArgs, run::RunArgs};
+use crate::cli::args::{part::SpanArgs, run::RunArgs, sampling};
 
 /// Arguments of `inspect`. Options that only change the caption are accepted but hidden, as no caption is written.
 #[derive(Debug, Args)]
 #[command(mut_arg("max_new_tokens", |arg| arg.hide(true)))]
-#[command(mut_arg("temperature", |arg| arg.hide(true)))]
-#[command(mut_arg("top_p", |arg| arg.hide(true)))]
-#[command(mut_arg("seed", |arg| arg.hide(true)))]
+#[command(mut_arg("stop", |arg| arg.hide(true)))]
+#[command(mut_arg("on_loop", |arg| arg.hide(true)))]
+#[command(mut_args(sampling::hidden))]
 #[command(mut_arg("schema", |arg| arg.hide(true)))]
 #[command(mut_arg("grammar", |arg| arg.hide(true)))]
 pub struct InspectArgs {

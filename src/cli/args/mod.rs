@@ -16,6 +16,7 @@ mod moved;
 pub mod part;
 pub mod replay;
 pub mod run;
+pub mod sampling;
 #[cfg(feature = "server")]
 pub(crate) mod serve;
 pub mod values;

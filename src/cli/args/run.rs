@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::values::{device, dtype, fps, kv_type, rope, temperature, top_p, tower_dtype, whole};
-use specreel_client::Layer;
+use super::{
+    sampling::SamplingArgs,
+    values::{choice, device, dtype, fps, kv_type, rope, tower_dtype},
+};
+use specreel_client::{Layer, OnLoop};
 use specreel_model::family::Rope;
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
@@ -112,15 +115,14 @@ pub struct RunArgs {
     /// How much to think, if the model's chat template offers it, for example low (Qwen3.8: xhigh, medium, low)
     #[arg(long, value_name = "EFFORT", help_heading = TEXT)]
     pub reasoning_effort: Option<String>,
-    /// Sampling temperature, from 0 (greedy) to 100
-    #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "T", default_value_t = 0.0, value_parser = temperature)]
-    pub temperature: f32,
-    /// Nucleus sampling: keep the most likely tokens up to this total probability, above 0, up to 1
-    #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "P", default_value_t = 1.0, value_parser = top_p)]
-    pub top_p: f32,
-    /// Random seed
-    #[arg(long, help_heading = TEXT, allow_negative_numbers = true, value_name = "S", default_value_t = 0, value_parser = whole)]
-    pub seed: u64,
+    /// What becomes of a caption that repeats itself without end [default: stop]
+    #[arg(long, value_name = "WHAT", help_heading = TEXT, value_parser = choice::<OnLoop>())]
+    pub on_loop: Option<OnLoop>,
+    /// End the caption before this text (repeatable)
+    #[arg(long, value_name = "TEXT", help_heading = TEXT, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub stop: Vec<String>,
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
 }
 
 impl RunArgs {
@@ -149,7 +151,8 @@ impl RunArgs {
             max_visual_tokens: self.max_visual_tokens,
             thinking: self.thinking.then_some(true),
             reasoning_effort: self.reasoning_effort.clone(),
-            ..Layer::default()
+            on_loop: self.on_loop,
+            ..self.sampling.layer()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use specreel_batch::{Existing, Kind, Sidecar};
-use specreel_client::{Charset, ImageProtocol};
+use specreel_client::{Charset, ImageProtocol, OnLoop};
 use specreel_model::family::Rope;
 use specreel_record::Cues;
 use specreel_tensor::{KvType, WeightType};
@@ -30,32 +30,43 @@ pub fn rope(text: &str) -> Result<Rope, String> {
     })
 }
 
-fn number<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
+fn ranged<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, range: &str) -> Result<T, String> {
     text.parse().ok().filter(fits).ok_or_else(|| format!("expected {range}"))
 }
 
 pub fn whole(text: &str) -> Result<u64, String> {
-    number(text, |_| true, "a whole number from 0")
+    ranged(text, |_| true, "a whole number from 0")
+}
+
+/// Any number; the control says which fit.
+pub fn number(text: &str) -> Result<f32, String> {
+    ranged(text, |value: &f32| !value.is_nan(), "a number")
+}
+
+/// `ID=BIAS`
+pub fn bias(text: &str) -> Result<(u32, f32), String> {
+    let parsed = text.split_once('=').and_then(|(id, bias)| Some((id.parse().ok()?, number(bias).ok()?)));
+    parsed.ok_or_else(|| "expected the id of a token and a number, for example 1234=-5".to_owned())
 }
 
 pub fn temperature(text: &str) -> Result<f32, String> {
-    number(text, |t| (0.0..=100.0).contains(t), "a number from 0 to 100")
+    ranged(text, |t| (0.0..=100.0).contains(t), "a number from 0 to 100")
 }
 
 pub fn top_p(text: &str) -> Result<f32, String> {
-    number(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
+    ranged(text, |p| *p > 0.0 && *p <= 1.0, "a number above 0, up to 1")
 }
 
 pub fn seconds(text: &str) -> Result<f64, String> {
-    number(text, |s| (0.0..=86_400.0).contains(s), "seconds from 0 to 86400")
+    ranged(text, |s| (0.0..=86_400.0).contains(s), "seconds from 0 to 86400")
 }
 
 pub fn share(text: &str) -> Result<f64, String> {
-    number(text, |s| (0.0..=1.0).contains(s), "a number from 0 to 1")
+    ranged(text, |s| (0.0..=1.0).contains(s), "a number from 0 to 1")
 }
 
 pub fn fps(text: &str) -> Result<f64, String> {
-    number(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
+    ranged(text, |f| *f > 0.0 && *f <= 1000.0, "a number above 0, up to 1000")
 }
 
 /// An enum of another crate whose values are chosen by name: each with its name and its help.
@@ -71,6 +82,13 @@ pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
         let named = T::VALUES.iter().find(|(_, name, _)| *name == text);
         named.map(|(value, ..)| value.clone()).ok_or("unknown")
     })
+}
+
+impl Choice for OnLoop {
+    const VALUES: &'static [(Self, &'static str, &'static str)] = &[
+        (Self::Stop, "stop", "it ends after the first of the repeated passages"),
+        (Self::Keep, "keep", "it goes on up to its limit"),
+    ];
 }
 
 impl Choice for ImageProtocol {

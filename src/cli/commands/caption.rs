@@ -198,7 +198,9 @@ pub(super) async fn one<O: Write, E: Write>(
     printer.measures(is_measured);
     let asked = request.clone();
     match client.follow(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Stop) => {
+        Ending::Done(
+            reason @ (StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop),
+        ) => {
             if is_measured {
                 client.settle(&mut [log], printer, interrupt, grace).await.map_err(ended)?;
             }
@@ -207,7 +209,8 @@ pub(super) async fn one<O: Write, E: Write>(
                 true => verify(client, &asked, log, printer, interrupt, grace).await?,
                 false => 0,
             };
-            Ok(if code == 0 && log.stats().complete == Some(false) { INCOMPLETE } else { code })
+            let is_cut = reason == StopReason::Loop || log.stats().complete == Some(false);
+            Ok(if code == 0 && is_cut { INCOMPLETE } else { code })
         }
         other => unfinished(other, printer),
     }
@@ -224,7 +227,7 @@ async fn verify<O: Write, E: Write>(
 ) -> Result<i32, End> {
     printer.verifies();
     match client.verify(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Stop) => {
+        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop) => {
             let is_broken = log.verification().is_some_and(Verification::is_broken);
             Ok(if is_broken { FailureClass::Internal.exit_code() } else { 0 })
         }

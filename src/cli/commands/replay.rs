@@ -162,7 +162,7 @@ async fn play<O: Write, E: Write>(
         match printer.event(&line.event).map_err(ended)? {
             Flow::Go => {}
             // Its speed may follow.
-            Flow::Done(StopReason::Eos | StopReason::Length | StopReason::Stop) => {}
+            Flow::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop) => {}
             Flow::Done(StopReason::Cancelled) => return Ok(0),
             Flow::Failed(failure) => return Ok(report::failure(&failure, false)),
         }

@@ -12,7 +12,8 @@ use crate::cli::terminal;
 use specreel_client::asked::{self, Asked};
 use specreel_client::catalog::{self, Store, remembered};
 use specreel_client::{
-    Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, StudioStart, dirs::Dirs, user_methods,
+    Config, DEFAULT_MAX_NEW_TOKENS, OnLoop, PromptPreset, Settings, StudioStart, dirs::Dirs, sampling,
+    user_methods,
 };
 use specreel_demo as assets;
 use specreel_engine::{RunRequest, memory_check};
@@ -239,11 +240,9 @@ pub fn request(
         constraint: constraint::of(args)?,
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         reuse_texts: settings.reuse_texts.or(true),
-        text: specreel_speculate::Sampler {
-            temperature: args.temperature,
-            top_p: args.top_p,
-            seed: args.seed,
-        },
+        stop: args.stop.clone(),
+        stop_loops: settings.on_loop.or_default() == OnLoop::Stop,
+        text: sampling::controls(settings, args.sampling.logit_bias.clone())?,
         ..RunRequest::default()
     })
 }

@@ -141,6 +141,7 @@ impl Meters<'_> {
             Activity::Done(StopReason::Eos) => ("done".into(), Role::Good),
             Activity::Done(StopReason::Stop) => ("done, at a stop text".into(), Role::Good),
             Activity::Done(StopReason::Length) => ("done, at the token limit".into(), Role::Good),
+            Activity::Done(StopReason::Loop) => ("done, in a loop".into(), Role::Warn),
             Activity::Done(StopReason::Cancelled) => ("cancelled".into(), Role::Warn),
             Activity::Failed(_) => ("failed".into(), Role::Bad),
             Activity::CutOff => ("cut off".into(), Role::Warn),
@@ -230,7 +231,7 @@ impl Meters<'_> {
     fn awaits_speed(&self) -> bool {
         let has_ended = matches!(
             self.run.activity(),
-            Activity::Done(StopReason::Eos | StopReason::Length | StopReason::Stop)
+            Activity::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
         );
         let is_own = !self.run.replayed && self.model.config.server.is_none();
         has_ended && is_own && self.run.log.speed() == Speed::Unmeasured

@@ -234,6 +234,7 @@ impl Writer<'_> {
             Activity::Done(StopReason::Cancelled) => ("— cancelled".into(), dim),
             Activity::CutOff => ("— the recording ends here".into(), dim),
             Activity::Done(StopReason::Length) => ("— stopped at the token limit".into(), dim),
+            Activity::Done(StopReason::Loop) => ("— stopped, since the text repeated itself".into(), dim),
             Activity::Done(StopReason::Eos | StopReason::Stop) if is_empty => {
                 ("— the target wrote nothing".into(), dim)
             }

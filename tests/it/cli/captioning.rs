@@ -336,3 +336,75 @@ fn a_prompt_comes_from_stdin() {
     let run = outcome(program.command().args(args).write_stdin("What moves?\n"));
     assert_eq!(event(&crate::cli::events(&run.stdout), "started")["prompt"], "What moves?");
 }
+
+#[test]
+fn a_caption_is_sampled_as_its_model_asks() {
+    let program = Program::new();
+    let model = program.copy("assets/demo/target", "model");
+    let target = ["--target", "model", "--method", "autoregressive"];
+    let of = |more: &[&str]| caption(&program, &[&target[..], more].concat());
+    let started = |run: &Outcome| {
+        event(
+            &run.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<Value>>(),
+            "started",
+        )["sampling"]
+            .clone()
+    };
+    assert!(started(&of(&["--json"]).ok()).is_null());
+    let path = model.join("generation_config.json");
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (key, value) in [
+        ("do_sample", true.into()),
+        ("temperature", 0.5.into()),
+        ("top_k", 20.into()),
+        ("num_beams", 4.into()),
+    ] {
+        config[key] = value;
+    }
+    config["repetition_penalty"] = 1.5.into();
+    std::fs::write(&path, config.to_string()).unwrap();
+    let run = of(&["--json"]).ok();
+    let own = started(&run);
+    assert_eq!(
+        (&own["temperature"], &own["top_k"], &own["repetition_penalty"]),
+        (&0.5.into(), &20.into(), &1.5.into())
+    );
+    of(&[])
+        .ok()
+        .said("sampling as generation_config.json of model asks: temperature 0.5, top-k 20, repetition penalty 1.5")
+        .said("asks for what is not supported: num_beams");
+    // Every method that is lossless writes the same.
+    let text = of(&[]).ok().stdout;
+    let drafted = ["--method", "std"];
+    assert_eq!(caption(&program, &[&target[..2], &drafted].concat()).ok().stdout, text);
+    of(&["--temperature", "0"]).ok().said("with the options given: greedy, repetition penalty 1.5");
+    assert!(started(&of(&["--json", "--sampling", "greedy"]).ok()).is_null());
+    assert_eq!(started(&of(&["--json", "--sampling", "qwen3-vl"]).ok())["presence_penalty"], 1.5);
+    for (wrong, words) in [
+        (&["--temperature", "0", "--top-k", "5"][..], "--top-k: it has no effect at temperature 0"),
+        (&["--sampling", "greedy", "--min-p", "0.1"], "--min-p: it has no effect at temperature 0"),
+        (&["--sampling", "warm"], "no sampling is called `warm`; expected one of: model, greedy, gemma"),
+        (&["--repetition-penalty", "-1"], "--repetition-penalty: -1 is not a number from 0.01 to 100"),
+        (&["--logit-bias", "5"], "expected the id of a token and a number"),
+    ] {
+        of(wrong).ends(2).said(words);
+    }
+    of(&["--logit-bias", "900000=1"]).ends(3).said("id 900000 is outside of the vocabulary");
+}
+
+#[test]
+fn a_caption_that_repeats_itself_ends_with_exit_code_5() {
+    let program = Program::new();
+    let first = caption(&program, &["--method", "autoregressive", "--json"]).ok();
+    let done: Value = serde_json::from_str(first.stdout.lines().last().unwrap()).unwrap();
+    let bias = format!("{}=1000", done["ids"][0]);
+    let run = program.run(&["caption", "demo", "--method", "autoregressive", "--logit-bias", &bias]).ends(5);
+    run.said("stopped, since the text repeated itself");
+    assert!(run.stdout.split_whitespace().count() == 1, "{}", run.stdout);
+    let kept = ["caption", "demo", "--method", "autoregressive", "--logit-bias", &bias, "--on-loop", "keep"];
+    assert!(program.run(&kept).ok().stdout.len() > 200);
+    let ended = ["caption", "demo", "--method", "naive", "--stop", "."];
+    let whole = program.run(&["caption", "demo", "--method", "naive"]).ok().stdout;
+    let cut = program.run(&ended).ok().stdout;
+    assert!(whole.contains('.') && !cut.contains('.') && whole.starts_with(cut.trim_end()), "{cut}");
+}

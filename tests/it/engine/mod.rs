@@ -383,7 +383,7 @@ fn a_run_is_verified_over_its_own_context() {
     let mut rig = Rig::new();
     let warm = Sampler { temperature: 0.9, seed: 3, ..Sampler::GREEDY };
     for (method, text) in [("naive", Sampler::GREEDY), ("specvlm", Sampler::GREEDY), ("naive", warm)] {
-        let request = RunRequest { text, ..rig.request(method, "Is it the same?") };
+        let request = RunRequest { text: text.into(), ..rig.request(method, "Is it the same?") };
         let (_, ids, _) = done(&rig.play(request.clone()));
         let (plain, found) = verified(&mut rig, &request, &ids);
         assert!(!stages(&plain).contains(&Stage::Prefill), "only decoding is repeated");
@@ -466,7 +466,7 @@ fn the_times_before_the_first_token_add_up() {
 fn a_run_cancelled_before_its_first_token_leaves_nothing_to_the_next() {
     let sampled = |rig: &mut Rig| {
         let mut request = rig.request("parallelvlm", "Go on.");
-        request.text = Sampler { temperature: 0.9, top_p: 1.0, seed: 7 };
+        request.text = Sampler { temperature: 0.9, seed: 7, ..Sampler::GREEDY }.into();
         request.method.acceptance = Acceptance::Sampled {};
         request
     };

@@ -28,6 +28,7 @@ fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Dra
         ranks: 1,
         position: 0,
         grammar: None,
+        history: None,
         forced: &[],
     }
 }

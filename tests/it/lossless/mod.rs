@@ -5,6 +5,7 @@ mod drafted_trees;
 mod gates;
 mod heads;
 mod on_a_gpu;
+mod processed;
 mod random_methods;
 mod self_drafts;
 mod spans;
@@ -77,7 +78,7 @@ fn are_lossless(
 /// probabilities, to the last bit.
 #[test]
 fn exact_acceptance_is_autoregressive_decoding() {
-    let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5 };
+    let warm = Sampler { temperature: 0.8, top_p: 0.9, seed: 5, ..Sampler::GREEDY };
     let contexts =
         ["full", "none", "random keep=0.3 seed=3", "uniform keep=0.5 positions='compact'", "frames keep=0.5"]
             .map(context);
@@ -211,7 +212,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
     for (clip, (model, small, dtype, kv_type)) in pairs.into_iter().enumerate() {
         let mut bench = Bench::with_kv_type(model, small, dtype, kv_type, clip as u64);
         for (turn, temperature) in [0.0, 0.9].into_iter().enumerate() {
-            let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
+            let sampler = Sampler { temperature, seed: 3, ..Sampler::GREEDY };
             let mut methods = part_of_speculative(clip + turn, 2);
             let all = methods.len();
             // Refused: the states of linear attention cannot go back in a cache of chosen keys and values.
@@ -322,7 +323,7 @@ fn sampled_acceptance_keeps_the_distribution() {
     let mut tree = chain.clone();
     tree.shape = Shape::DynamicTree { total: 5, depth: 2, width: 2, confidence: 0.0 };
     for (temperature, sampled) in [(0.7f32, &chain), (1.5, &chain), (1.0, &parallel), (1.0, &tree)] {
-        let sampler = |seed| Sampler { temperature, top_p: 1.0, seed };
+        let sampler = |seed| Sampler { temperature, seed, ..Sampler::GREEDY };
         let expected = bench.joint(sampler(0));
         let mut counts = vec![0f64; VOCAB * VOCAB];
         let mut accepted = 0;
@@ -380,7 +381,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         (&own, 6.0, 0.75, 3),
         (&parallel, 6.0, 0.8, 4),
     ] {
-        let sampler = |seed| Sampler { temperature, top_p, seed };
+        let sampler = |seed| Sampler { temperature, top_p, seed, ..Sampler::GREEDY };
         // The token that autoregressive decoding likes second best ends a text.
         bench.end_with(&[]);
         let first = bench.texts(sampler(0), 1);

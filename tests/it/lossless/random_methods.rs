@@ -409,7 +409,7 @@ pub fn walk(rng: &mut ChaCha8Rng, benches: impl Iterator<Item = Bench>, methods:
         for turn in 0..methods {
             let temperature = pick(rng, &[0.0, 0.0, 0.7, 100.0]);
             let top_p = if temperature > 0.0 { pick(rng, &[1.0, 0.9, 0.01]) } else { 1.0 };
-            let sampler = Sampler { temperature, top_p, seed: 3 };
+            let sampler = Sampler { temperature, top_p, seed: 3, ..Sampler::GREEDY };
             let run = Run {
                 pair,
                 method: method(rng),

@@ -20,7 +20,7 @@ const SELF_DRAFT: Drafter = Drafter::Target { dtype: SelfDraftType::Of(WeightTyp
 
 #[test]
 fn self_drafts_change_no_token() {
-    let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3 };
+    let warm = Sampler { temperature: 0.8, top_p: 0.95, seed: 3, ..Sampler::GREEDY };
     let (mut accepted, mut rejected) = (0, 0);
     for (name, small, dtype) in [
         ("gqa_tied", "mha_tied_bf16", WeightType::F32),

@@ -15,7 +15,7 @@ use super::{
     support::{Bench, Written},
 };
 
-const PAIRS: [(&str, &str, WeightType); 7] = [
+pub const PAIRS: [(&str, &str, WeightType); 7] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0),
     ("qwen2_vl_nested", "qwen2_vl", WeightType::F32),
     ("llava_ov", "llava_ov_newer", WeightType::Q8_0),
@@ -110,7 +110,8 @@ fn random_methods_write_json_of_the_schema() {
             let mut plain: Vec<(Sampler, Written)> = Vec::new();
             for _ in 0..METHODS {
                 let temperature = pick(&mut rng, &[0.0, 0.0, 0.7, 3.0]);
-                let sampler = Sampler { temperature, top_p: pick(&mut rng, &[1.0, 0.9]), seed: 3 };
+                let sampler =
+                    Sampler { temperature, top_p: pick(&mut rng, &[1.0, 0.9]), seed: 3, ..Sampler::GREEDY };
                 let method = method(&mut rng);
                 let what = || format!("{target} {sampler:?} {schema}\n{}", method.to_toml());
                 let written = bench.write(&method, sampler, LIMIT);
@@ -157,7 +158,7 @@ fn drawn_drafts_keep_the_distribution() {
     let counts = |bench: &mut Bench, method: &Method| {
         let mut counts = [0f64; 3];
         for seed in 0..1200 {
-            let ids = bench.write(method, Sampler { temperature: 2.0, top_p: 1.0, seed }, 30).ids;
+            let ids = bench.write(method, Sampler { temperature: 2.0, seed, ..Sampler::GREEDY }, 30).ids;
             let text = bench.tokenizer().decode(&ids);
             counts[choices.iter().position(|choice| text == format!("\"{choice}\"")).expect(&text)] += 1.0;
         }

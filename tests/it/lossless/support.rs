@@ -30,6 +30,7 @@ use specreel_speculate::{
     context::{self, HeadInput, HeadPrefill, PrefillInput, Preparation, Signals},
     draft::{DraftHeadState, ModelDrafter},
     generate_with,
+    processors::{History, Processors},
 };
 use specreel_tensor::{ComputeDevice, KvType, WeightType};
 use specreel_train::{Account, AdamW, Options, Store, TrainedLayer};
@@ -79,6 +80,8 @@ pub struct Bench {
     layers: Vec<DraftHead>,
     /// What is written.
     grammar: Option<Grammar>,
+    /// What changes the rows.
+    pub processors: Processors,
     /// What is expected of drafters, where an automatic method is to have chosen them.
     pub cost: Option<DraftCost>,
 }
@@ -192,6 +195,7 @@ impl Bench {
             states: TextStates::default(),
             layers,
             grammar: None,
+            processors: Processors::default(),
             cost: None,
         };
         bench.read();
@@ -476,6 +480,7 @@ impl Bench {
                 text_tokens: USUAL_TOKENS,
             })
             .collect();
+        let history = History::new(&self.processors, &self.prompt.ids);
         let rules = GenerationConfig {
             row_ms: self.cost.map(|_| 1.0),
             chosen: contenders.first().filter(|_| self.cost.is_some() || !others.is_empty()),
@@ -483,6 +488,7 @@ impl Bench {
             special: self.target.tokenizer().special_ids(),
             protected: &special,
             grammar: self.grammar.as_ref(),
+            history: history.as_ref(),
             ..GenerationConfig::new(method, sampler, limit, self.vocab)
         };
         // Where both run side by side, the first window may have been drafted before.

@@ -85,9 +85,11 @@ pub fn leniency(server: &Server) {
                 || !answer["specreel"]["notes"].to_string().contains("no effect")
         );
     }
-    let noted = ok(json!({"repetition_penalty": 1.1, "frobnicate": true, "max_tokens": 2}));
+    let penalized = ok(json!({"repetition_penalty": 3.0, "presence_penalty": 5, "dry_multiplier": 5}));
+    assert_ne!(penalized["choices"][0]["message"]["content"], unlimited["choices"][0]["message"]["content"]);
+    let noted = ok(json!({"xtc_probability": 0.5, "frobnicate": true, "max_tokens": 2}));
     let notes = noted["specreel"]["notes"].to_string();
-    for words in ["`repetition_penalty` has no effect", "`frobnicate` has no effect: unknown field"] {
+    for words in ["`xtc_probability` has no effect", "`frobnicate` has no effect: unknown field"] {
         assert!(notes.contains(words), "{notes}");
     }
     // Histories of clients that use tools, for a model whose template has none.

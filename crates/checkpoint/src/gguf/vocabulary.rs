@@ -31,6 +31,18 @@ const PREPARATIONS: [Preparation; 3] = [
     },
 ];
 
+/// Numbers that say how to sample, by name.
+const SAMPLING: [(&str, &str); 8] = [
+    ("temp", "general.sampling.temp"),
+    ("top_k", "general.sampling.top_k"),
+    ("top_p", "general.sampling.top_p"),
+    ("min_p", "general.sampling.min_p"),
+    ("penalty_repeat", "general.sampling.penalty_repeat"),
+    ("penalty_last_n", "general.sampling.penalty_last_n"),
+    ("xtc_probability", "general.sampling.xtc_probability"),
+    ("mirostat", "general.sampling.mirostat"),
+];
+
 /// Types of tokens.
 const CONTROL: u64 = 3;
 const USER_DEFINED: u64 = 4;
@@ -50,7 +62,8 @@ pub struct Vocabulary<'a> {
     pub composed: bool,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
-    pub repetition_penalty: Option<f64>,
+    /// The file's numbers below `general.sampling`, by name.
+    pub sampling: Vec<(&'static str, f64)>,
 }
 
 impl<'a> Vocabulary<'a> {
@@ -98,6 +111,10 @@ impl<'a> Vocabulary<'a> {
         if ends.is_empty() {
             return Err(missing("tokenizer.ggml.eos_token_id"));
         }
+        let mut sampling = Vec::new();
+        for (name, key) in SAMPLING {
+            sampling.extend(m.number(key)?.map(|value| (name, value)));
+        }
         let used = |(text, kind): (&'a str, &u64)| (*kind != UNUSED).then_some(text);
         Ok(Self {
             tokens: texts.into_iter().zip(&kinds).map(used).collect(),
@@ -106,7 +123,7 @@ impl<'a> Vocabulary<'a> {
             split: preparation.split,
             composed: preparation.composed,
             ends,
-            repetition_penalty: m.number("general.sampling.penalty_repeat")?,
+            sampling,
         })
     }
 

@@ -276,7 +276,7 @@ pub fn loosened(lossless: bool, stats: &Stats) -> String {
 pub fn ending(reason: StopReason, stats: &Stats, limit: usize) -> Option<String> {
     let is_partial = stats.complete == Some(false);
     match reason {
-        StopReason::Eos | StopReason::Length | StopReason::Stop if stats.complete == Some(true) => None,
+        StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop if stats.complete == Some(true) => None,
         StopReason::Eos | StopReason::Stop if is_partial => Some("the answer is not complete".into()),
         StopReason::Eos | StopReason::Stop => None,
         StopReason::Length => {
@@ -284,6 +284,9 @@ pub fn ending(reason: StopReason, stats: &Stats, limit: usize) -> Option<String>
             let within = if is_partial { ", before the answer was complete" } else { "" };
             Some(format!("stopped after {n} tokens{within}; raise the limit with --max-new-tokens N"))
         }
+        StopReason::Loop => Some(
+            "stopped, since the text repeated itself; try --repetition-penalty 1.05, --dry-multiplier 0.8 or another --seed".into(),
+        ),
         StopReason::Cancelled => Some("interrupted".into()),
     }
 }

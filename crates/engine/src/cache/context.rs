@@ -6,8 +6,8 @@ use specreel_model::{
     family::Prompt,
 };
 use specreel_speculate::{
-    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft, Sampler,
-    VisualStates,
+    Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft,
+    TextSampling, VisualStates,
     context::{Selection, Signals},
     draft::DraftHeadState,
 };
@@ -73,9 +73,10 @@ impl DrafterContext {
 
 /// The ids of an autoregressive run, to compare others with.
 pub struct Reference {
-    pub sampler: Sampler,
+    pub sampling: TextSampling,
     pub max_new_tokens: usize,
     pub stop: Vec<String>,
+    pub stop_loops: bool,
     /// What it had to be.
     pub constraint: Option<Constraint>,
     pub ids: Vec<u32>,

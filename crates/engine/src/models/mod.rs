@@ -93,13 +93,6 @@ impl Models {
 
     /// What users should know about how these checkpoints are used.
     pub fn notes(&self) -> Vec<String> {
-        // Methods are compared on the models' own distributions; see docs/methods.md.
-        let penalty = self.target.tokenizer().repetition_penalty().filter(|penalty| *penalty != 1.0);
-        let note = |penalty: f64| {
-            // Files hold it in single precision, whose digits nobody wrote.
-            let penalty = penalty as f32;
-            format!("the repetition penalty of {penalty} that {} asks for is not applied", self.target.name())
-        };
         let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
             .then(|| {
                 "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
@@ -133,7 +126,7 @@ impl Models {
         let kept = self.all().filter_map(|model| model.cache_note().map(str::to_owned));
         // Both models may be on one GPU.
         let gpus: BTreeSet<String> = self.gpus().flat_map(Gpu::notes).collect();
-        penalty.map(note).into_iter().chain(rope).chain(odd).chain(short).chain(kept).chain(gpus).collect()
+        rope.into_iter().chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 
     /// Load models of this footprint, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint

@@ -8,7 +8,10 @@ use specreel_speculate::{Drafter, Method, Stamps};
 impl Planner<'_> {
     /// What does not depend on choices among drafters.
     pub(super) fn notes(&self, method: &Method) -> Vec<String> {
-        [self.demo_note(), self.stamps_note(method), self.thinking_note()].into_iter().flatten().collect()
+        let target = &self.models.target;
+        let sampling = self.request.text.notes(target.tokenizer().sampling(), target.name());
+        let others = [self.demo_note(), self.stamps_note(method), self.thinking_note()];
+        sampling.into_iter().chain(others.into_iter().flatten()).collect()
     }
 
     /// A note if the models cannot know the video's contents.

@@ -14,7 +14,7 @@ use specreel_model::{
     family::{ModelError, Prompt},
 };
 use specreel_record::{
-    EventKind, Stage, Stats, StopReason, Verification, median,
+    EventKind, Promise, Stage, Stats, StopReason, Verification, median,
     stats::{Equality, Tie},
 };
 use specreel_speculate::{Method, PlainPasses};
@@ -74,15 +74,16 @@ impl Runner<'_> {
         ids: &[u32],
         reason: StopReason,
     ) {
-        let (sampler, max_new_tokens) = (self.request.text, plan.max_new_tokens);
+        let (sampling, max_new_tokens) = (self.sampling(), plan.max_new_tokens);
         let (stop, constraint) = (&self.request.stop, &self.request.constraint);
         if plan.is_baseline() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference {
-                    sampler,
+                    sampling,
                     max_new_tokens,
                     stop: stop.clone(),
+                    stop_loops: self.request.stop_loops,
                     constraint: constraint.clone(),
                     ids: ids.to_vec(),
                 });
@@ -92,9 +93,10 @@ impl Runner<'_> {
             context.t1_ms = stats.timings.t1_ms;
         } else if let Some(reference) = &context.reference
             && reason != StopReason::Cancelled
-            && reference.sampler == sampler
+            && reference.sampling == sampling
             && reference.max_new_tokens == max_new_tokens
             && reference.stop == *stop
+            && reference.stop_loops == self.request.stop_loops
             && reference.constraint == *constraint
         {
             stats.equality = Some(Equality::of(ids, &reference.ids));
@@ -110,7 +112,7 @@ impl Runner<'_> {
     ) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // A token drawn at random depends on more than two logits.
-        if !self.request.is_lossless() || !self.request.text.is_greedy() {
+        if !self.request.is_lossless() || !self.sampling().sampler.is_greedy() {
             return Ok(());
         }
         let Prefill { prompt, target, reference: Some(reference), .. } = context else { return Ok(()) };
@@ -125,7 +127,7 @@ impl Runner<'_> {
         plain: &[u32],
         reason: StopReason,
     ) -> Result<(), ModelError> {
-        let Some(Verifies { run, ids, promises }) =
+        let Some(Verifies { run, ids, method }) =
             self.request.verifies.as_ref().filter(|_| reason != StopReason::Cancelled)
         else {
             return Ok(());
@@ -136,7 +138,9 @@ impl Runner<'_> {
         let difference = at.map(|at| self.difference(prompt, target, [ids, plain], at));
         let difference = difference.transpose()?.flatten();
         let (tokens, plain_tokens) = (ids.len(), plain.len());
-        let verification = Verification { equality, tokens, plain_tokens, promises: *promises, difference };
+        let sampler = self.sampling().sampler;
+        let promises = method.as_ref().map_or(Promise::Nothing, |method| method.promise(&sampler));
+        let verification = Verification { equality, tokens, plain_tokens, promises, difference };
         self.sender.of(*run).send(EventKind::Verified(verification));
         Ok(())
     }
@@ -155,7 +159,8 @@ impl Runner<'_> {
             common: &ids[..at],
             plain: plain.get(at).copied(),
             other: ids.get(at).copied(),
-            is_greedy: self.request.text.is_greedy(),
+            is_greedy: self.sampling().sampler.is_greedy(),
+            history: self.history(&prompt.ids),
             ends: tokenizer.end_ids(),
             vocab: tokenizer.vocabulary(),
         };

@@ -8,6 +8,7 @@ use specreel_tensor::{ComputeDevice, Result, WeightType};
 
 use specreel_model::decoder::{Sequence, Taps};
 use specreel_record::stats::Tie;
+use specreel_speculate::processors::History;
 
 /// The text that both runs have in common, and the next token of each; none is its end.
 pub(crate) struct Divergence<'a> {
@@ -21,6 +22,8 @@ pub(crate) struct Divergence<'a> {
     pub other: Option<u32>,
     /// The likeliest tokens are emitted; drawn at random, a token depends on the whole distribution.
     pub is_greedy: bool,
+    /// By which rows are processed, at the end of the prompt.
+    pub history: Option<History>,
     /// Tokens that end a text.
     pub ends: &'a [u32],
     /// Logits from here on are padding.
@@ -70,6 +73,7 @@ impl Divergence<'_> {
         let logits = target.logits(&last)?;
         let mut row = logits.to_vec()?;
         row.truncate(self.vocab);
+        self.history.iter().for_each(|history| history.apply(&mut row, self.common));
         Ok(row)
     }
 }
@@ -111,6 +115,7 @@ mod tests {
                 plain,
                 other,
                 is_greedy: true,
+                history: None,
                 ends: &[2, 3],
                 vocab: row.len(),
             };

@@ -7,7 +7,7 @@ use crate::{
     events::{Stop, since},
     memory,
     planner::RunPlan,
-    stages::{Runner, thinking::Thinking},
+    stages::{Runner, repeats::Repeats, thinking::Thinking},
     stop_text::StopText,
     timing::ContentionMeter,
 };
@@ -18,7 +18,8 @@ use specreel_record::{
 };
 use specreel_speculate::{
     self as speculate, DrafterInputs, Finished, GenerationConfig, Hooks, Method, PlainPasses,
-    PrefetchedDraft, Reserve, Schedule, Tree, auto::Contender, context::HeadPrefill,
+    PrefetchedDraft, Reserve, Schedule, TextSampling, Tree, auto::Contender, context::HeadPrefill,
+    processors::History,
 };
 
 /// The method that every other is compared with.
@@ -86,13 +87,27 @@ impl Runner<'_> {
         Ok(Some(grammar.after(Thinking::after(prompt, tokenizer).end())))
     }
 
+    /// How the text is sampled.
+    pub(crate) fn sampling(&self) -> TextSampling {
+        self.request.text.resolve(self.models.target.tokenizer().sampling())
+    }
+
+    /// The history by which rows are processed after this prompt, if anything processes them.
+    pub(crate) fn history(&self, prompt: &[u32]) -> Option<History> {
+        let TextSampling { mut processors, breakers, .. } = self.sampling();
+        if processors.dry.multiplier != 0.0 {
+            processors.dry.breakers = self.models.target.tokenizer().ids_containing(&breakers);
+        }
+        History::new(&processors, prompt)
+    }
+
     /// How to generate with this method; the request says the rest.
     pub(crate) fn config<'r>(
         &'r self,
         method: &'r Method,
         max_new_tokens: usize,
         protected: &'r dyn Fn(u32) -> bool,
-        grammar: Option<&'r Grammar>,
+        (grammar, history): (Option<&'r Grammar>, Option<&'r History>),
         row_ms: Option<f64>,
     ) -> GenerationConfig<'r> {
         let target = &self.models.target;
@@ -102,9 +117,10 @@ impl Runner<'_> {
             special: target.tokenizer().special_ids(),
             protected,
             grammar,
+            history,
             logprobs: self.request.logprobs,
             row_ms,
-            ..GenerationConfig::new(method, self.request.text, max_new_tokens, vocab)
+            ..GenerationConfig::new(method, self.sampling().sampler, max_new_tokens, vocab)
         }
     }
 
@@ -119,7 +135,8 @@ impl Runner<'_> {
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Decoded, Stop> {
         let tokenizer = self.models.target.tokenizer();
-        let grammar = self.grammar(&context.prompt.ids)?;
+        let (grammar, history) = (self.grammar(&context.prompt.ids)?, self.history(&context.prompt.ids));
+        let changes = (grammar.as_ref(), history.as_ref());
         let base = context.target.len();
         let strict_words = decoding.method.acceptance.always_strict();
         let protected = |id: u32| {
@@ -137,7 +154,7 @@ impl Runner<'_> {
             on_draft: decoding.on_draft,
             chosen: contenders.first(),
             earlier: decoding.earlier,
-            ..self.config(decoding.method, decoding.max_new_tokens, &protected, grammar.as_ref(), row_ms)
+            ..self.config(decoding.method, decoding.max_new_tokens, &protected, changes, row_ms)
         };
         let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
         let hooks = Hooks { turns: turns.as_deref(), ..Hooks::default() };
@@ -223,6 +240,7 @@ impl Runner<'_> {
         let mut finite = true;
         // The caption, in which a stop text is looked for as plain decoding would: after each token.
         let (mut stop, mut said) = (StopText::new(self.request.stop.clone()), String::new());
+        let mut repeats = Repeats::new(self.request.stop_loops);
         let autoregressive = !method.drafts();
         // The steps so far, when the last one ended, and how long it took.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
@@ -257,7 +275,8 @@ impl Runner<'_> {
                 }
                 ids.push(token.id);
                 stop.push(&text.trim_start()[shown..], &mut said);
-                if stop.is_found() {
+                repeats.push(token, text.len());
+                if stop.is_found() || repeats.are_endless() {
                     kept = at + 1;
                     break;
                 }
@@ -277,7 +296,7 @@ impl Runner<'_> {
             let wanted = self.progress(Stage::Generate, ids.len(), plan.max_new_tokens);
             steps.set(steps.get() + 1);
             took_ms.set(since(last.replace(Instant::now())));
-            if stop.is_found() { ControlFlow::Break(()) } else { wanted }
+            if stop.is_found() || repeats.are_endless() { ControlFlow::Break(()) } else { wanted }
         };
         let before = self.models.traffic();
         let mut contention = ContentionMeter::default();
@@ -292,12 +311,13 @@ impl Runner<'_> {
         }
         stats.traffic = self.models.traffic().zip(before).map(|(after, before)| after - before);
         let Decoded { finished, rest, read_ms } = decoded;
-        if !stop.is_found() {
+        if !stop.is_found() && !repeats.are_endless() {
             stop.push(&rest, &mut said);
             text.push_str(&rest);
         }
         let reason = match finished.reason {
             _ if stop.is_found() => StopReason::Stop,
+            _ if repeats.are_endless() => StopReason::Loop,
             Some(reason) => reason,
             None => StopReason::Cancelled,
         };
@@ -311,10 +331,11 @@ impl Runner<'_> {
             stats.discarded = tally.discarded.saturating_sub(forced);
             (stats.rejects, stats.mean_run) = (Some(tally.rejects), tally.mean_run());
         }
-        if reason == StopReason::Stop {
-            text = said;
+        match reason {
+            StopReason::Stop => text = said,
+            StopReason::Loop => text.truncate(repeats.kept()),
+            _ => {}
         }
-
         stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();

@@ -7,6 +7,7 @@ mod draft;
 mod generate;
 mod prefill;
 mod pruned;
+mod repeats;
 mod reuse;
 mod run;
 mod thinking;

@@ -69,18 +69,29 @@ impl Runner<'_> {
         let base = context.target.len();
         let input: Vec<u32> = std::iter::once(root).chain(text.iter().copied()).take(text.len()).collect();
         let mut grammar = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.follow());
+        let mut history = self.history(&context.prompt.ids);
         let mut place = 0..text.len();
         let needs = LogitNeeds {
             vocab: self.models.target.tokenizer().vocabulary(),
-            whole: grammar.is_some(),
+            whole: grammar.is_some() || history.is_some(),
             ..LogitNeeds::default()
         };
-        // As decoding chose: among what the grammar allows.
+        // As decoding chose: among what the grammar allows, processed by the text.
         let mut choice = |row: LogitRow<'_>| -> specreel_tensor::Result<u32> {
-            let (Some(grammar), Some(at)) = (&mut grammar, place.next()) else { return Ok(row.argmax()) };
-            let allowed = grammar.allowed(&[])?;
-            grammar.advance(&text[at..=at])?;
-            Ok(allowed.restrict(row, |id| id)?.map_or(0, |row| row.argmax()))
+            let Some(at) = place.next() else { return Ok(row.argmax()) };
+            let row = match &mut grammar {
+                None => row,
+                Some(grammar) => {
+                    let allowed = grammar.allowed(&[])?;
+                    grammar.advance(&text[at..=at])?;
+                    let Some(row) = allowed.restrict(row, |id| id)? else { return Ok(0) };
+                    row
+                }
+            };
+            let Some(history) = &mut history else { return Ok(row.argmax()) };
+            let processed = history.process(&row, None, needs.vocab, &[])?.argmax();
+            history.advance(&text[at..=at]);
+            Ok(processed)
         };
         let (mut predicted, mut result) = (Vec::with_capacity(text.len()), Ok(()));
         // Within the room that was left for verify passes.

@@ -44,6 +44,7 @@ impl Runner<'_> {
             preset: request.preset.clone(),
             before: request.before.clone(),
             constraint: request.constraint.as_ref().and_then(|of| serde_json::to_value(of).ok()),
+            sampling: self.sampling_report(),
             span: request.span,
             segment: request.segment,
             summary_of: request.summary_of,
@@ -61,6 +62,15 @@ impl Runner<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// How the text is sampled, unless it is plain greedy decoding.
+    fn sampling_report(&self) -> Option<serde_json::Value> {
+        let sampling = self.sampling();
+        if sampling.is_plain() {
+            return None;
+        }
+        serde_json::to_value(sampling.report()).ok()
     }
 
     fn caption(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Stop> {
@@ -100,7 +110,7 @@ impl Runner<'_> {
         cache.trim(&key);
         // Until this run has ended, so that both contexts can be changed.
         let plain_key = (key.0.clone(), self.request.conversation());
-        let judges = plan.pruner.is_some() && self.request.text.is_greedy();
+        let judges = plan.pruner.is_some() && self.sampling().sampler.is_greedy();
         let mut whole = if judges { cache.contexts.take(&plain_key) } else { None };
         let (clip, context) = cache.entry(&key)?;
         // Without a drafter, the tokens that the target itself has left.

@@ -42,16 +42,15 @@ impl Runner<'_> {
             return Err(input("the limit of new tokens is 0".into(), "set a limit of at least 1"));
         }
         self.grammar(&[])?;
-        let text = request.text;
-        if !(text.temperature.is_finite() && text.temperature >= 0.0) {
-            let error = format!("temperature {} is not a number from 0", text.temperature);
-            return Err(input(error, "0 always takes the most likely token"));
+        request.text.check().map_err(|e| input(e.to_string(), "see `Sampling` in docs/methods.md"))?;
+        let vocabulary = self.models.target.tokenizer().vocabulary();
+        match request.text.logit_bias.iter().find(|(id, _)| *id as usize >= vocabulary) {
+            None => Ok(()),
+            Some((id, _)) => Err(input(
+                format!("logit_bias: id {id} is outside of the vocabulary of {vocabulary} ids"),
+                "name ids of the target's tokenizer",
+            )),
         }
-        if !(text.top_p > 0.0 && text.top_p <= 1.0) {
-            let error = format!("top-p {} is not a number above 0, up to 1", text.top_p);
-            return Err(input(error, "1 samples from the whole distribution"));
-        }
-        Ok(())
     }
 
     /// Check that a draft head that drafts blocks drafts chains as long as the method's.

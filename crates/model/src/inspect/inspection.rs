@@ -148,11 +148,8 @@ impl Inspection {
             check_weights(&mut problems, config, tower.as_ref(), &checkpoint);
         }
         let mut notes = Vec::new();
-        if let Some(penalty) =
-            tokenizer.as_ref().and_then(TextTokenizer::repetition_penalty).filter(|p| *p != 1.0)
-        {
-            notes.push(format!("it asks for a repetition penalty of {}, which is ignored", penalty as f32));
-        }
+        let unsupported = tokenizer.iter().flat_map(|tokenizer| &tokenizer.sampling().unsupported);
+        notes.extend(unsupported.map(|field| format!("it asks for {field}, which is not supported")));
         if checkpoint.as_ref().is_some_and(Checkpoint::has_activation_scales) {
             notes.push("it has scales of activations (input_scale), which are ignored: activations are not quantized to them".to_owned());
         }

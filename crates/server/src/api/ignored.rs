@@ -7,9 +7,8 @@ use super::fields::{Field, Fields};
 use crate::error::ApiError;
 
 /// Fields that say nothing about the answer, or only refine another one.
-const HARMLESS: &str = "add_special_tokens cache_prompt dry_allowed_length dry_base dry_penalty_last_n dry_sequence_breakers \
-    dynatemp_exponent id_slot keep_alive metadata min_keep mirostat_eta mirostat_tau parallel_tool_calls penalize_nl prediction \
-    priority prompt_cache_key prompt_cache_retention repeat_last_n request_id return_progress safety_identifier samplers \
+const HARMLESS: &str = "add_special_tokens cache_prompt dynatemp_exponent id_slot keep_alive metadata min_keep mirostat_eta mirostat_tau parallel_tool_calls penalize_nl prediction \
+    priority prompt_cache_key prompt_cache_retention request_id return_progress safety_identifier samplers \
     service_tier slot_id smoothing_curve spaces_between_special_tokens store timings_per_token user xtc_threshold";
 
 /// The value with which a field leaves an answer as it is; empty ones always do.
@@ -44,7 +43,6 @@ use Off::{At, Empty, Flag};
 
 const OTHERS: Ignored = Refused("leave it out");
 const FORMAT: Ignored = Refused("use `response_format`");
-const PENALTY: Ignored = Refused("leave it out, or set it to 0");
 const CONTROL: Ignored = Noted("it is not supported");
 const LIMIT: Ignored = Noted("use `max_completion_tokens`");
 
@@ -57,13 +55,11 @@ const FIELDS: &[(&str, Off, Ignored)] = &[
     ("chat_template", Empty, Refused("leave it out; the model's own is used")),
     ("continue_final_message", Flag(false), OTHERS),
     ("documents", Empty, Refused("write them into the question")),
-    ("dry_multiplier", At(&[0.0]), CONTROL),
     ("dynatemp_range", At(&[0.0]), Cuts),
     ("ebnf", Empty, FORMAT),
     ("echo", Flag(false), OTHERS),
     ("epsilon_cutoff", At(&[0.0]), Cuts),
     ("eta_cutoff", At(&[0.0]), Cuts),
-    ("frequency_penalty", At(&[0.0]), PENALTY),
     ("functions", Empty, OTHERS),
     ("grammar", Empty, FORMAT),
     ("guided_choice", Empty, FORMAT),
@@ -74,25 +70,19 @@ const FIELDS: &[(&str, Off, Ignored)] = &[
     ("include_stop_str_in_output", Flag(false), OTHERS),
     ("json_schema", Empty, FORMAT),
     ("length_penalty", At(&[0.0, 1.0]), CONTROL),
-    ("logit_bias", Empty, OTHERS),
     ("logits_processors", Empty, OTHERS),
     ("max_length", Empty, LIMIT),
     ("max_new_tokens", Empty, LIMIT),
-    ("min_p", At(&[0.0]), Cuts),
     ("min_tokens", At(&[0.0]), OTHERS),
     ("mirostat", At(&[0.0]), CONTROL),
     ("mirostat_mode", At(&[0.0]), CONTROL),
     ("mm_processor_kwargs", Empty, Refused("use `specreel.frames`, `specreel.fps` or `specreel.max_pixels`")),
     ("n_predict", Empty, LIMIT),
     ("n_probs", At(&[0.0]), Refused("use `logprobs` and `top_logprobs`")),
-    ("no_repeat_ngram_size", At(&[0.0]), CONTROL),
     ("num_predict", Empty, LIMIT),
-    ("presence_penalty", At(&[0.0]), PENALTY),
     ("prompt_embeds", Empty, OTHERS),
     ("prompt_logprobs", Empty, Refused("use `logprobs`, which are of the answer")),
     ("regex", Empty, FORMAT),
-    ("repeat_penalty", At(&[1.0]), CONTROL),
-    ("repetition_penalty", At(&[1.0]), CONTROL),
     ("return_token_ids", Flag(false), OTHERS),
     ("return_tokens_as_token_ids", Flag(false), OTHERS),
     ("skip_special_tokens", Flag(true), OTHERS),
@@ -102,7 +92,6 @@ const FIELDS: &[(&str, Off, Ignored)] = &[
     ("tfs", At(&[1.0]), Cuts),
     ("tfs_z", At(&[1.0]), Cuts),
     ("top_a", At(&[0.0]), Cuts),
-    ("top_k", At(&[0.0, -1.0]), Cuts),
     ("top_n_sigma", At(&[0.0, -1.0]), Cuts),
     ("truncate_prompt_tokens", Empty, OTHERS),
     ("typical_p", At(&[0.0, 1.0]), Cuts),

@@ -1,5 +1,7 @@
 //! From the bytes of a body to a [`ChatRequest`].
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Map, Value};
 use specreel_model::grammar::Constraint;
 use specreel_record::ToolCall;
@@ -16,6 +18,11 @@ use crate::error::ApiError;
 pub const MAX_NEW_TOKENS: usize = 65_536;
 /// Most log-probabilities of a token.
 const MAX_LOGPROBS: i64 = 20;
+/// Largest count of tokens.
+const COUNT: i64 = 1 << 20;
+/// What a repetition penalty may be, and what may be taken off a logit.
+const PENALTY: RangeInclusive<f64> = 0.01..=100.0;
+const SHIFT: RangeInclusive<f64> = -100.0..=100.0;
 /// Most stop texts, and bytes of each.
 const MAX_STOPS: usize = 16;
 const LONGEST_STOP: usize = 1024;
@@ -42,6 +49,22 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
         max_tokens: fields.take("max_tokens").map(limit).transpose()?,
         temperature: fields.number("temperature", 0.0..=100.0)?.map(|value| value as f32),
         top_p: fields.take("top_p").map(above).transpose()?,
+        top_k: fields.integer("top_k", -1..=COUNT)?,
+        min_p: fields.number("min_p", 0.0..=1.0)?.map(|value| value as f32),
+        repetition_penalty: match fields.number("repetition_penalty", PENALTY)? {
+            Some(penalty) => Some(penalty as f32),
+            None => fields.number("repeat_penalty", PENALTY)?.map(|value| value as f32),
+        },
+        repeat_last_n: fields.integer("repeat_last_n", -1..=COUNT)?,
+        presence_penalty: fields.number("presence_penalty", SHIFT)?.map(|value| value as f32),
+        frequency_penalty: fields.number("frequency_penalty", SHIFT)?.map(|value| value as f32),
+        no_repeat_ngram_size: fields.integer("no_repeat_ngram_size", 0..=COUNT)?,
+        dry_multiplier: fields.number("dry_multiplier", 0.0..=100.0)?.map(|value| value as f32),
+        dry_base: fields.number("dry_base", 1.0..=100.0)?.map(|value| value as f32),
+        dry_allowed_length: fields.integer("dry_allowed_length", 0..=COUNT)?,
+        dry_penalty_last_n: fields.integer("dry_penalty_last_n", -1..=COUNT)?,
+        dry_sequence_breakers: fields.take("dry_sequence_breakers").map(Field::strings).transpose()?,
+        logit_bias: fields.take("logit_bias").map(biases).transpose()?.unwrap_or_default(),
         seed: fields.integer("seed", i64::MIN..=i64::MAX)?,
         stop: fields.take("stop").map(stops).transpose()?.unwrap_or_default(),
         logprobs: fields.flag("logprobs")?,
@@ -98,6 +121,32 @@ fn limit(field: Field) -> Result<Limit, ApiError> {
 
 fn one(n: i64) -> Result<u32, ApiError> {
     if n == 1 { Ok(1) } else { Err(unsupported("n", "only 1 answer per request; send several requests")) }
+}
+
+/// `{"id": bias, …}` as OpenAI has it, or `[[id, bias], …]` as llama-server does, where `false` bans an id.
+fn biases(field: Field) -> Result<Vec<(u32, f32)>, ApiError> {
+    const EXPECTED: &str = "an object of biases by token id, or an array of [id, bias]";
+    let pairs: Option<Vec<(u32, f32)>> = match &field.value {
+        Value::Object(biases) => {
+            biases.iter().map(|(id, bias)| Some((id.parse().ok()?, bias_of(bias)?))).collect()
+        }
+        Value::Array(pairs) => {
+            pairs.iter().map(|pair| Some((pair_id(pair)?, bias_of(pair.get(1)?)?))).collect()
+        }
+        _ => None,
+    };
+    pairs.ok_or_else(|| field.refuse(EXPECTED))
+}
+
+fn pair_id(pair: &Value) -> Option<u32> {
+    pair.get(0)?.as_u64()?.try_into().ok()
+}
+
+fn bias_of(value: &Value) -> Option<f32> {
+    match value {
+        Value::Bool(false) => Some(f32::NEG_INFINITY),
+        _ => value.as_f64().map(|bias| bias as f32),
+    }
 }
 
 fn stops(field: Field) -> Result<Vec<String>, ApiError> {

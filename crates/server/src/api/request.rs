@@ -22,10 +22,34 @@ pub struct ChatRequest {
     /// Older name of `max_completion_tokens`, which takes precedence.
     #[schemars(with = "Option<i64>")]
     pub max_tokens: Option<Limit>,
-    /// 0 always takes the most likely token; the default is `--temperature`.
+    /// 0 always takes the most likely token; the default of this and of all other sampling is the server's.
     pub temperature: Option<f32>,
     /// Nucleus sampling, above 0, up to 1.
     pub top_p: Option<f32>,
+    /// Keep so many of the most likely tokens; 0 or -1 keeps all.
+    pub top_k: Option<i64>,
+    /// Keep the tokens of at least this share of the most likely one's probability.
+    pub min_p: Option<f32>,
+    /// Penalty of tokens that stand in prompt or answer; 1 is none. llama-server's `repeat_penalty` is the same.
+    pub repetition_penalty: Option<f32>,
+    /// The repetition penalty counts so many of the last tokens; 0 or -1 counts all.
+    pub repeat_last_n: Option<i64>,
+    /// Subtracted from the logits of tokens that stand in the answer.
+    pub presence_penalty: Option<f32>,
+    /// Subtracted from the logit of a token for each time that it stands in the answer.
+    pub frequency_penalty: Option<f32>,
+    /// No sequence of so many tokens is written twice.
+    pub no_repeat_ngram_size: Option<i64>,
+    /// Penalty of a token that goes on with what was written before; 0 is none.
+    pub dry_multiplier: Option<f32>,
+    pub dry_base: Option<f32>,
+    pub dry_allowed_length: Option<i64>,
+    /// DRY looks at so many of the last tokens; 0 or -1 looks at all.
+    pub dry_penalty_last_n: Option<i64>,
+    pub dry_sequence_breakers: Option<Vec<String>>,
+    /// Added to the logits of token ids: an object, or an array of pairs.
+    #[schemars(with = "Option<Value>")]
+    pub logit_bias: Vec<(u32, f32)>,
     /// Random seed; `--seed` by default.
     pub seed: Option<i64>,
     /// The answer ends before the first of these texts: a string, or up to 16 of them.

@@ -202,12 +202,11 @@ fn what_is_not_obeyed_is_noted_or_refused_unless_it_is_off() {
     // The most likely token is never cut off.
     assert_eq!(with(json!({"top_k": 40, "min_p": 0.1, "typical_p": 0.9})).unwrap(), [""; 0]);
     assert_eq!(
-        with(json!({"top_k": 40, "min_p": 0.1, "temperature": 1})).unwrap(),
-        ["`top_k` has no effect: it is not supported", "`min_p` has no effect: it is not supported"]
+        with(json!({"top_a": 0.4, "typical_p": 0.1, "temperature": 1})).unwrap(),
+        ["`top_a` has no effect: it is not supported", "`typical_p` has no effect: it is not supported"]
     );
     for (fields, note) in [
-        (json!({"repetition_penalty": 1.1}), "`repetition_penalty` has no effect: it is not supported"),
-        (json!({"dry_multiplier": 0.8}), "`dry_multiplier` has no effect: it is not supported"),
+        (json!({"xtc_probability": 0.5}), "`xtc_probability` has no effect: it is not supported"),
         (json!({"n_predict": 9}), "`n_predict` has no effect: use `max_completion_tokens`"),
         (json!({"max_token": 9}), "`max_token` has no effect: unknown field"),
         (
@@ -232,9 +231,6 @@ fn what_is_not_obeyed_is_noted_or_refused_unless_it_is_off() {
     for (field, value) in [
         ("min_tokens", json!(5)),
         ("ignore_eos", json!(true)),
-        ("logit_bias", json!({"5": -100})),
-        ("frequency_penalty", json!(0.5)),
-        ("frequency_penalty", json!("high")),
         ("functions", json!([{}])),
         ("guided_json", json!({"type": "object"})),
         ("stop_token_ids", json!([7])),
@@ -245,5 +241,45 @@ fn what_is_not_obeyed_is_noted_or_refused_unless_it_is_off() {
     ] {
         let error = with(json!({field: value})).unwrap_err();
         assert_eq!((error.param.as_deref(), error.code), (Some(field), "unsupported_value"), "{error:?}");
+    }
+}
+
+#[test]
+fn controls_of_sampling_are_read_in_the_names_of_other_servers() {
+    let with = |fields: Value| {
+        let mut request = json!({"messages": [{"role": "user", "content": "x"}]});
+        request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        sent(&request)
+    };
+    let vllm = with(json!({
+        "top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": 1.5, "frequency_penalty": -0.5, "logit_bias": {"5": -100},
+    }))
+    .unwrap();
+    assert_eq!((vllm.top_k, vllm.min_p, vllm.repetition_penalty), (Some(20), Some(0.1), Some(1.1)));
+    assert_eq!((vllm.presence_penalty, vllm.frequency_penalty), (Some(1.5), Some(-0.5)));
+    assert_eq!(vllm.logit_bias, [(5, -100.0)]);
+    let llama = with(json!({
+        "repeat_penalty": 1.2, "repeat_last_n": -1, "dry_multiplier": 0.8, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": 64,
+        "dry_sequence_breakers": ["\n"], "logit_bias": [[5, 1.5], [6, false]],
+    }))
+    .unwrap();
+    assert_eq!((llama.repetition_penalty, llama.repeat_last_n), (Some(1.2), Some(-1)));
+    assert_eq!(
+        (llama.dry_multiplier, llama.dry_base, llama.dry_allowed_length),
+        (Some(0.8), Some(2.0), Some(3))
+    );
+    assert_eq!(llama.logit_bias, [(5, 1.5), (6, f32::NEG_INFINITY)]);
+    assert_eq!(llama.notes, [""; 0]);
+    for (field, value) in [
+        ("top_k", json!(-2)),
+        ("min_p", json!(2)),
+        ("repetition_penalty", json!(0)),
+        ("frequency_penalty", json!("high")),
+        ("dry_base", json!(0.5)),
+        ("logit_bias", json!({"a": 1})),
+        ("logit_bias", json!([[1]])),
+    ] {
+        let error = with(json!({field: value})).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some(field), "{error:?}");
     }
 }

@@ -90,7 +90,7 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     let gone = CancellationToken::new();
     let _guard = gone.clone().drop_guard();
     super::blocking(move || {
-        let request = api::read(&body, app.defaults.request.text.temperature)?;
+        let request = api::read(&body, app.defaults.request.text.temperature.unwrap_or_default())?;
         // The request has its own copy of what it needs.
         drop(body);
         let gone = || gone.is_cancelled() || app.pool.is_closed();

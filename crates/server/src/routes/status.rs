@@ -35,7 +35,9 @@ pub async fn props(State(app): State<SharedApp>) -> Json<Value> {
             "params": {
                 "n_predict": request.max_new_tokens,
                 "temperature": request.text.temperature,
+                "top_k": request.text.top_k,
                 "top_p": request.text.top_p,
+                "min_p": request.text.min_p,
                 "seed": request.text.seed,
             },
         },

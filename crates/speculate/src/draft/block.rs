@@ -25,13 +25,13 @@ pub struct BlockDrafter<'a> {
 }
 
 /// The rows of a block, each of which predicts one place. The places are predicted independently: what may follow a branch
-/// depends on its length, with a selector on its last token, and with a grammar on what that allows.
+/// depends on its length, with a selector on its last token, with a grammar on what that allows, with logits processors on all of it.
 struct Places<'r> {
     /// Taken once a place's choices are known for good.
     rows: Vec<Option<LogitRow<'r>>>,
     request: &'r DraftRequest<'r>,
     count: usize,
-    /// The choices of each place, where no grammar restricts them.
+    /// The choices of each place, where they depend on nothing else.
     known: Vec<Option<Choices>>,
     selected: Option<Selected<'r>>,
 }
@@ -76,7 +76,7 @@ impl Selected<'_> {
         let before = drafts.last().copied().unwrap_or(self.root);
         let scores = self.selector.scores(before, projected, candidates)?;
         let ids = DraftVocabulary::of(candidates.iter().map(|(id, _)| *id).collect());
-        Choices::of(LogitRow::whole(&scores), allowed, place, request, count, Some(&ids))
+        Choices::of(LogitRow::whole(&scores), allowed, drafts, request, count, Some(&ids))
     }
 }
 
@@ -103,12 +103,12 @@ impl Places<'_> {
             let Some(Some(row)) = self.rows.get(place) else { return Ok(Choices::default()) };
             return selected.choices(row, &ids, &allowed, request, self.count);
         }
-        if request.grammar.is_some() {
+        if request.grammar.is_some() || request.history.is_some() {
             let Some(Some(row)) = self.rows.get(place) else { return Ok(Choices::default()) };
-            return Choices::of(LogitRow::whole(row.values()?), &allowed, place, request, self.count, None);
+            return Choices::of(LogitRow::whole(row.values()?), &allowed, &ids, request, self.count, None);
         }
         let Some(row) = self.rows[place].take() else { return Ok(Choices::default()) };
-        let choices = Choices::of(row, &allowed, place, request, self.count, None)?;
+        let choices = Choices::of(row, &allowed, &ids, request, self.count, None)?;
         self.known[place] = Some(choices.clone());
         Ok(choices)
     }

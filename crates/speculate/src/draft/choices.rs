@@ -26,21 +26,27 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Up to `count` choices after a branch of `drafted` tokens, after which the grammar allows `allowed`, from the row that
-    /// predicts what follows. `own` are the ids of the row, if they are not the target's.
+    /// Up to `count` choices after a branch of these drafts, after which the grammar allows `allowed`, from the row that predicts what
+    /// follows. `own` are the ids of the row, if they are not the target's.
     pub fn of(
         row: LogitRow<'_>,
         allowed: &Allowed,
-        drafted: usize,
+        drafts: &[u32],
         request: &DraftRequest<'_>,
         count: usize,
         own: Option<&DraftVocabulary>,
     ) -> Result<Self> {
         let id_of = |row: u32| own.map_or(row, |own| own.id(row));
-        let Some(row) = &allowed.restrict(row, id_of)? else { return Ok(Self::default()) };
+        let Some(row) = allowed.restrict(row, id_of)? else { return Ok(Self::default()) };
+        let (row, own) = match request.history {
+            Some(history) => (history.process(&row, own, request.vocab, drafts)?, None),
+            None => (row, own),
+        };
+        let row = &row;
+        let id_of = |row: u32| own.map_or(row, |own| own.id(row));
         if let Some(sampler) = &request.sampler {
             let q = sampler.distribution(&whole(row, own, request.vocab)?);
-            let mut rng = sampler.rng(request.position + drafted, Purpose::Draft);
+            let mut rng = sampler.rng(request.position + drafts.len(), Purpose::Draft);
             let id = draw(&q, rand::RngExt::random(&mut rng));
             let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
             let confidence = q.iter().copied().fold(0.0, f32::max);
@@ -52,8 +58,8 @@ impl Choices {
             1 => vec![(id_of(facts.argmax), facts.log_probability(facts.max))],
             _ => row.top(count).into_iter().map(|(row, p)| (id_of(row), p)).collect(),
         };
-        best.retain(|(id, _)| allowed.allows(*id));
-        let plain = Sampler { temperature: 1.0, top_p: 1.0, seed: 0 };
+        best.retain(|(id, log_p)| allowed.allows(*id) && *log_p > f32::NEG_INFINITY);
+        let plain = Sampler { temperature: 1.0, ..Sampler::GREEDY };
         let distribution = match request.distributions {
             true => Some(Arc::new(plain.distribution(&whole(row, own, request.vocab)?))),
             false => None,
@@ -68,7 +74,10 @@ impl Choices {
 pub(super) fn needs(request: &DraftRequest<'_>, count: usize, own: Option<&DraftVocabulary>) -> LogitNeeds {
     LogitNeeds {
         vocab: own.map_or(request.vocab, |own| own.rows_below(request.vocab)),
-        whole: request.sampler.is_some() || request.distributions || request.grammar.is_some(),
+        whole: request.sampler.is_some()
+            || request.distributions
+            || request.grammar.is_some()
+            || request.history.is_some(),
         top: count,
         ids: Vec::new(),
     }

@@ -202,6 +202,7 @@ mod tests {
             ranks: 1,
             position: 0,
             grammar: None,
+            history: None,
             forced: &[],
         };
         let proposal = Lookup::new(ids, 1..=3, Latest).draft(&request).unwrap();

@@ -16,7 +16,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use specreel_tensor::Result;
 
-use super::{confidence::Stopping, sampling::Sampler, tree::Tree};
+use super::{confidence::Stopping, processors::History, sampling::Sampler, tree::Tree};
 use specreel_model::{
     decoder::{Sequence, States},
     grammar::{Allowed, Follower},
@@ -100,6 +100,8 @@ pub struct DraftRequest<'a> {
     pub position: usize,
     /// What the text has to be: nothing else is drafted.
     pub grammar: Option<&'a RefCell<Follower>>,
+    /// The text up to the root, by which the drafter's rows are processed; `None` leaves them as they are.
+    pub history: Option<&'a History>,
     /// The tokens that the grammar forces after the root. Drafts follow them.
     pub forced: &'a [u32],
 }

@@ -134,9 +134,8 @@ impl<'a> ModelDrafter<'a> {
         if let Some(head) = &mut self.head {
             head.keep(&pass, nodes.len())?;
         }
-        let branch = |&node: &usize| tree.path(node).into_iter().map(|node| tree.nodes()[node].id).collect();
         let from = if is_chain { nodes.len() - 1 } else { 0 };
-        let branches: Vec<Vec<u32>> = nodes[from..].iter().map(branch).collect();
+        let branches: Vec<Vec<u32>> = nodes[from..].iter().map(|&node| tree.ids(node)).collect();
         let choices = self.choices(&pass, from..nodes.len(), request, count, &branches)?;
         if nodes.len() == 1 {
             proposal.pass_ms.push(since(started));
@@ -160,7 +159,7 @@ impl<'a> ModelDrafter<'a> {
         logits.read(&choices::needs(request, count, own), |rows| {
             rows.into_iter()
                 .zip(allowed.iter().zip(branches))
-                .map(|(row, (allowed, branch))| Choices::of(row, allowed, branch.len(), request, count, own))
+                .map(|(row, (allowed, branch))| Choices::of(row, allowed, branch, request, count, own))
                 .collect()
         })?
     }

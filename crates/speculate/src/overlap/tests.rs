@@ -47,7 +47,7 @@ fn the_target_reports_the_same_from_what_it_extracts_as_from_whole_rows() {
 fn fits(prefetched: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule, temperature: f32) -> bool {
     let mut method = Method::preset("parallelvlm").unwrap();
     (method.acceptance, method.schedule) = (acceptance, schedule);
-    let sampler = Sampler { temperature, top_p: 1.0, seed: 3 };
+    let sampler = Sampler { temperature, seed: 3, ..Sampler::GREEDY };
     prefetched.fits(&GenerationConfig::new(&method, sampler, 8, 8))
 }
 
@@ -55,9 +55,10 @@ fn fits(prefetched: &PrefetchedDraft, acceptance: Acceptance, schedule: Schedule
 fn a_prefetched_draft_fits_where_the_same_would_be_drafted() {
     let parallel = || Schedule::Parallel { window: WindowSize::By(WindowRule::Auto) };
     let of = |temperature, drawn| PrefetchedDraft {
-        sampler: Sampler { temperature, top_p: 1.0, seed: 3 },
+        sampler: Sampler { temperature, seed: 3, ..Sampler::GREEDY },
         drawn,
         constraint: None,
+        history: None,
         forced: 0,
         base: 0,
         window: Vec::new(),

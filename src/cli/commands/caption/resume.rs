@@ -60,8 +60,10 @@ impl Kept {
             }
             log.apply(&event);
             events.push(event);
-            if matches!(log.state(), RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Stop))
-            {
+            if matches!(
+                log.state(),
+                RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
+            ) {
                 // Its verification follows its end.
                 let is_same = |run: &Vec<Event>| run.first().is_some_and(|event| event.run == log.run());
                 if kept.runs.back().is_some_and(is_same) {

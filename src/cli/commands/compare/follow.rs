@@ -36,7 +36,9 @@ pub async fn all<O: Write, E: Write>(
             Ok(ControlFlow::Continue(()))
         };
         match client.follow(request, log, &mut sink, interrupt, grace).await.map_err(caption::ended)? {
-            client::Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Stop)
+            client::Ending::Done(
+                StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop,
+            )
             | client::Ending::Failed(_) => {}
             client::Ending::Done(StopReason::Cancelled) | client::Ending::NotSent => {
                 return Ok(Ending::Interrupted);

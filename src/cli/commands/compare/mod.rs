@@ -88,7 +88,7 @@ pub fn run(args: CompareArgs, config: &Config) -> Result<i32, End> {
     drop(reporter);
 
     let draws = |method: &Method| method.acceptance == (Acceptance::Sampled {});
-    let sampled = request.text.temperature > 0.0 && chosen.methods.iter().any(draws);
+    let sampled = request.text.may_draw() && chosen.methods.iter().any(draws);
     let mut comparison = Comparison::of(&runs, &baseline);
     comparison.rows.extend(chosen.impossible);
     // The page first: the reader of stdout may close it early.

@@ -55,7 +55,7 @@ struct Way {
 const PLAIN: Way = Way { width: 2, ends: Ends::Never, careless: false };
 
 fn decode(seed: u64, Way { width, ends, careless }: Way) -> Vec<u32> {
-    let sampler = Sampler { temperature: 1.0, top_p: 1.0, seed };
+    let sampler = Sampler { temperature: 1.0, seed, ..Sampler::GREEDY };
     let mut machine = Parallel::new(9, Limits { max_new_tokens: LENGTH, ends: vec![END] });
     while let Some(tick) = machine.tick(width) {
         let mut text = vec![9];
