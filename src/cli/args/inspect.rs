@@ -9,7 +9,6 @@ use crate::cli::args::{part::SpanArgs, run::RunArgs, sampling};
 /// Arguments of `inspect`. Options that only change the caption are accepted but hidden, as no caption is written.
 #[derive(Debug, Args)]
 #[command(mut_arg("max_new_tokens", |arg| arg.hide(true)))]
-#[command(mut_arg("stop", |arg| arg.hide(true)))]
 #[command(mut_arg("on_loop", |arg| arg.hide(true)))]
 #[command(mut_args(sampling::hidden))]
 #[command(mut_arg("schema", |arg| arg.hide(true)))]

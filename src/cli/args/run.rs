@@ -118,9 +118,6 @@ pub struct RunArgs {
     /// What becomes of a caption that repeats itself without end [default: stop]
     #[arg(long, value_name = "WHAT", help_heading = TEXT, value_parser = choice::<OnLoop>())]
     pub on_loop: Option<OnLoop>,
-    /// End the caption before this text (repeatable)
-    #[arg(long, value_name = "TEXT", help_heading = TEXT, value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub stop: Vec<String>,
     #[command(flatten)]
     pub sampling: SamplingArgs,
 }

@@ -240,7 +240,6 @@ pub fn request(
         constraint: constraint::of(args)?,
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         reuse_texts: settings.reuse_texts.or(true),
-        stop: args.stop.clone(),
         stop_loops: settings.on_loop.or_default() == OnLoop::Stop,
         text: sampling::controls(settings, args.sampling.logit_bias.clone())?,
         ..RunRequest::default()

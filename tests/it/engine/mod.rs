@@ -771,3 +771,31 @@ fn an_estimate_comes_first_and_counts_what_is_left_to_do() {
         assert_eq!(events.len(), 3, "{events:?}");
     }
 }
+
+/// A text that repeats itself ends after the first of the repeated passages, at the same token under every schedule; unless it is to go
+/// on.
+#[test]
+fn a_caption_in_a_loop_is_stopped() {
+    let mut rig = Rig::new();
+    let id = done(&rig.run("autoregressive", "What moves?")).1[1];
+    for method in ["autoregressive", "naive", "parallelvlm", "lookup"] {
+        for (stop_loops, end) in [(true, StopReason::Loop), (false, StopReason::Length)] {
+            let mut request = rig.request(method, "What moves?");
+            request.max_new_tokens = 600;
+            request.text.logit_bias = vec![(id, 1000.0)];
+            request.stop_loops = stop_loops;
+            let events = rig.play(request);
+            let (reason, ids, _) = done(&events);
+            assert_eq!(reason, end, "{method}");
+            assert!(ids.iter().all(|other| *other == id), "{method}: {ids:?}");
+            // Sooner if the token has letters.
+            assert!(
+                if stop_loops { [102, 501].contains(&ids.len()) } else { ids.len() == 600 },
+                "{}",
+                ids.len()
+            );
+            let Some(EventKind::Done { text, .. }) = events.last() else { panic!("{events:?}") };
+            assert!(!stop_loops || text.len() < 30, "{method}: {text}");
+        }
+    }
+}

@@ -37,6 +37,9 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
         Some(value) if value > 0.0 && value <= 1.0 => Ok(value as f32),
         _ => Err(field.refuse("a number above 0, up to 1")),
     };
+    // One control by two names.
+    let repetition_penalty = fields.number("repetition_penalty", PENALTY)?;
+    let repeat_penalty = fields.number("repeat_penalty", PENALTY)?;
     let mut request = ChatRequest {
         model: fields.string("model")?,
         messages,
@@ -51,10 +54,7 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
         top_p: fields.take("top_p").map(above).transpose()?,
         top_k: fields.integer("top_k", -1..=COUNT)?,
         min_p: fields.number("min_p", 0.0..=1.0)?.map(|value| value as f32),
-        repetition_penalty: match fields.number("repetition_penalty", PENALTY)? {
-            Some(penalty) => Some(penalty as f32),
-            None => fields.number("repeat_penalty", PENALTY)?.map(|value| value as f32),
-        },
+        repetition_penalty: repetition_penalty.or(repeat_penalty).map(|value| value as f32),
         repeat_last_n: fields.integer("repeat_last_n", -1..=COUNT)?,
         presence_penalty: fields.number("presence_penalty", SHIFT)?.map(|value| value as f32),
         frequency_penalty: fields.number("frequency_penalty", SHIFT)?.map(|value| value as f32),
