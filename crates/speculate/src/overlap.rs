@@ -5,11 +5,10 @@ use std::{ops::ControlFlow, time::Instant};
 use specreel_tensor::{Error, Result};
 
 use super::{
-    draft::whole as whole_row,
     drafters::Drafted,
     generation::{Evidence, Finished, GenerationConfig, GenerationInputs, PrefetchedDraft},
     method::{Length, Method, RuleNeeds, Schedule, Shape, WindowRule, WindowSize},
-    processors::History,
+    processors::{History, whole as whole_row},
     sampling::{Purpose, Sampler, draw},
     schedule::{
         Case, DraftToken, DrafterTask, Exact, Judge, Limits, Parallel, Sampled, TargetTask, WindowLength,

@@ -7,12 +7,13 @@
 //! then presence and frequency penalties (vLLM), and DRY (llama.cpp). Where they would rule out all that a grammar allows, the row stays as
 //! it was.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use specreel_model::{decoder::LogitRow, draft_head::DraftVocabulary};
 use specreel_tensor::Result;
-
-use super::draft::whole;
 
 /// What changes logits by the text so far; the default changes nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,6 +217,16 @@ impl History {
         }
         counts
     }
+}
+
+/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
+pub(crate) fn whole<'r>(
+    row: &'r LogitRow<'_>,
+    own: Option<&DraftVocabulary>,
+    vocab: usize,
+) -> Result<Cow<'r, [f32]>> {
+    let values = row.values()?;
+    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
 }
 
 fn change(logits: &mut [f32], id: u32, to: impl FnOnce(f32) -> f32) {

@@ -13,7 +13,17 @@ use crate::{
 };
 
 fn caption(program: &Program, models: &[&str]) -> Outcome {
-    let caption = ["caption", "clip.mkv", "--json", "--logprobs", "3", "--max-new-tokens", "20"];
+    let caption = [
+        "caption",
+        "clip.mkv",
+        "--json",
+        "--logprobs",
+        "3",
+        "--max-new-tokens",
+        "20",
+        "--sampling",
+        "greedy",
+    ];
     program.run(&[&caption[..], models].concat())
 }
 

@@ -1,11 +1,14 @@
 //! What a drafter predicts after a branch of its proposal.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use specreel_tensor::Result;
 
 use super::{Branch, DraftRequest, Form, Proposal};
-use crate::sampling::{Purpose, Sampler, draw};
+use crate::{
+    processors::whole,
+    sampling::{Purpose, Sampler, draw},
+};
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow},
     draft_head::DraftVocabulary,
@@ -113,14 +116,4 @@ pub(super) fn grow(
         return None;
     }
     Some(add(proposal, parent, choice, choices))
-}
-
-/// The logits of the target's ids in a row; a head with fewer ids gives the others no chance.
-pub(crate) fn whole<'r>(
-    row: &'r LogitRow<'_>,
-    own: Option<&DraftVocabulary>,
-    vocab: usize,
-) -> Result<Cow<'r, [f32]>> {
-    let values = row.values()?;
-    Ok(own.map_or_else(|| values.into(), |own| own.spread(values, vocab).into()))
 }

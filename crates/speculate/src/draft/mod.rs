@@ -7,7 +7,6 @@ mod lookup;
 mod model;
 
 pub use block::BlockDrafter;
-pub(crate) use choices::whole;
 pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
 pub use model::ModelDrafter;
