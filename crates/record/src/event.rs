@@ -178,7 +178,7 @@ pub struct Started {
     pub constraint: Option<serde_json::Value>,
     /// How the text is sampled: the keys of the configuration file that have an effect; `None` for plain greedy decoding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampling: Option<serde_json::Value>,
+    pub sampling: Option<Box<serde_json::Value>>,
     /// The part of the video that is captioned; `None` for the whole video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<Span>,

@@ -65,12 +65,12 @@ impl Runner<'_> {
     }
 
     /// How the text is sampled, unless it is plain greedy decoding.
-    fn sampling_report(&self) -> Option<serde_json::Value> {
+    fn sampling_report(&self) -> Option<Box<serde_json::Value>> {
         let sampling = self.sampling();
         if sampling.is_plain() {
             return None;
         }
-        serde_json::to_value(sampling.report()).ok()
+        serde_json::to_value(sampling.report()).ok().map(Box::new)
     }
 
     fn caption(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Stop> {
