@@ -52,12 +52,15 @@ impl<'a> Pieces<'a> {
         Some((self.logs.iter().filter(|log| log.is_finished()).count(), count))
     }
 
-    /// Why they ended, if the last one is done: `length` if any of them stopped there.
+    /// Why they ended, if the last one is done: `loop` or `length` if any of them stopped there, and the last one was not stopped otherwise.
     pub fn reason(&self) -> Option<StopReason> {
         let RunState::Done(last) = *self.logs.last()?.state() else { return None };
         let any = |reason| self.logs.iter().any(|log| *log.state() == RunState::Done(reason));
-        let worst = [StopReason::Loop, StopReason::Length].into_iter().find(|reason| any(*reason));
-        Some(worst.filter(|_| last != StopReason::Cancelled).unwrap_or(last))
+        Some(match last {
+            StopReason::Eos | StopReason::Length if any(StopReason::Loop) => StopReason::Loop,
+            StopReason::Eos if any(StopReason::Length) => StopReason::Length,
+            last => last,
+        })
     }
 
     /// True if no further piece follows: the last one is over and is the video's last, or did not finish.
