@@ -41,7 +41,7 @@ pub fn controls(settings: &Settings, logit_bias: Vec<(u32, f32)>) -> Result<Samp
     let size = |value: Option<u32>| value.map(|value| value as usize);
     let base = match settings.sampling.value.as_deref() {
         None => SamplingBase::Model,
-        Some(name) => base(name).map_err(|problem| blame(&settings.sampling.origin, problem))?,
+        Some(name) => base(name).map_err(|problem| settings.sampling.blame(Failure::usage(problem, HINT)))?,
     };
     let controls = SamplingControls {
         base,
@@ -64,16 +64,12 @@ pub fn controls(settings: &Settings, logit_bias: Vec<(u32, f32)>) -> Result<Samp
     };
     controls.check().map_err(|ControlError { control, problem }| match origin(settings, control) {
         Origin::Default => Failure::usage(format!("{control}: {problem}"), HINT),
-        origin => blame(origin, problem),
+        origin => origin.blame(Failure::usage(problem, HINT)),
     })?;
     Ok(controls)
 }
 
 const HINT: &str = "`specreel caption --help` has the ranges";
-
-fn blame(origin: &Origin, problem: String) -> Failure {
-    Failure::usage(format!("{origin}: {problem}"), HINT)
-}
 
 /// Where a control comes from.
 fn origin<'s>(settings: &'s Settings, control: &str) -> &'s Origin {

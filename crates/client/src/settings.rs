@@ -32,6 +32,19 @@ pub enum Origin {
     Default,
 }
 
+impl Origin {
+    /// The failure with this origin of the value in front of it. A mistake in the configuration file is an input, not a usage
+    /// error.
+    pub fn blame(&self, failure: Failure) -> Failure {
+        let error = format!("{self}: {}", failure.error);
+        match self {
+            Self::Default => failure,
+            Self::Flag(_) => Failure { error, ..failure },
+            Self::Config { .. } => Failure { class: FailureClass::Input, error, ..failure },
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -82,15 +95,9 @@ impl<T> Setting<T> {
         self.or(T::default())
     }
 
-    /// The failure with the origin of the value in front of it. A mistake in the configuration file is an input, not a usage
-    /// error.
+    /// See [`Origin::blame`].
     pub fn blame(&self, failure: Failure) -> Failure {
-        let error = format!("{}: {}", self.origin, failure.error);
-        match self.origin {
-            Origin::Default => failure,
-            Origin::Flag(_) => Failure { error, ..failure },
-            Origin::Config { .. } => Failure { class: FailureClass::Input, error, ..failure },
-        }
+        self.origin.blame(failure)
     }
 }
 
