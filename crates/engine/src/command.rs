@@ -76,7 +76,7 @@ pub struct RunRequest {
 }
 
 impl Default for RunRequest {
-    /// The target alone writes up to 256 tokens, greedily whatever it asks for, and nothing is measured. Video and prompt are missing.
+    /// The target alone writes up to 256 tokens greedily, whatever sampling its checkpoint asks for, and nothing is measured. Video and prompt are missing.
     fn default() -> Self {
         Self {
             run: 1,

@@ -1,4 +1,4 @@
-//! Tells when an answer repeats itself without end.
+//! Detects answers that repeat themselves endlessly.
 //!
 //! Small models, decoded greedily, fall into loops: from some token on, the same tokens come again and again until the limit.
 //! [`LoopGuard`] reads the tokens of an answer one by one and says so: late enough for refrains, lists and tables, which repeat

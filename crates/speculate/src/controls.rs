@@ -85,13 +85,20 @@ pub struct ControlError {
     pub problem: String,
 }
 
-/// How a text is sampled.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// How a text is sampled; by default greedily, without changes to the rows.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TextSampling {
     pub sampler: Sampler,
     /// Without the ids of DRY's breakers, which a tokenizer knows.
     pub processors: Processors,
     pub breakers: Vec<String>,
+}
+
+impl Default for TextSampling {
+    fn default() -> Self {
+        let breakers = BREAKERS.map(str::to_owned).to_vec();
+        Self { sampler: Sampler::GREEDY, processors: Processors::default(), breakers }
+    }
 }
 
 impl From<Sampler> for SamplingControls {
@@ -274,7 +281,7 @@ impl TextSampling {
             no_repeat_ngram: model.no_repeat_ngram.unwrap_or(0),
             ..Processors::default()
         };
-        Self { sampler, processors, breakers: BREAKERS.map(str::to_owned).to_vec() }
+        Self { sampler, processors, ..Self::default() }
     }
 
     /// What it does, in words.
