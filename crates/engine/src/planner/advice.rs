@@ -1,0 +1,274 @@
+//! What each drafter is expected to gain with models that need not be loaded: what an automatic method would reckon with, and how
+//! well that is known.
+
+use std::path::Path;
+
+use super::{
+    choice::{Candidate, Question, Speeds},
+    knowledge::{key, passing},
+    profile::Profile,
+};
+use crate::{
+    events::{CancelTokens, EVENTS, EventSender},
+    models::{
+        Models,
+        memory_check::{Footprint, Video},
+    },
+    timing::{Part, Rates, passes, rates},
+};
+use specreel_model::{ModelSpec, inspect::Facts, processor::Grid};
+use specreel_record::Failure;
+use specreel_speculate::{
+    Drafter, Method, VisualContext,
+    auto::{Contender, SHARES},
+};
+
+/// Tokens of a prompt besides the video.
+const TEXT: usize = 64;
+
+/// How often drafts may fail relative to what is expected, where nothing is known of a drafter: half and twice as often.
+const ASSUMED: [f64; 2] = [0.5, 2.0];
+/// How far a chance may be off that was measured for the drafter in another form, or once.
+const APART: f64 = 0.1;
+/// The least that a chance may be off.
+const NEAR: f64 = 0.02;
+/// How many times as long a row of the drafter may take, where its time is estimated.
+const ESTIMATED_ROW: f64 = 1.5;
+
+/// What is advised on.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The clip that the figures are for: its visual tokens, and the length of the prompt.
+    pub visual_tokens: usize,
+    pub prompt_tokens: usize,
+    /// How long the text is expected to get.
+    pub text_tokens: usize,
+    /// Milliseconds of a token of the target alone.
+    pub token_ms: f64,
+    /// What can draft, the fastest first, including nothing.
+    pub drafters: Vec<Expectation>,
+}
+
+/// What a drafter is expected to gain.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    pub drafter: Drafter,
+    /// What it sees of the video.
+    pub context: VisualContext,
+    /// How many times as fast the text is written as by the target alone, including what the drafter reads first: lowest, expected,
+    /// highest.
+    pub speedup: [f64; 3],
+    /// Milliseconds before the first draft: the drafter's tower and prompt.
+    pub reading_ms: f64,
+    /// Milliseconds of a draft.
+    pub draft_ms: f64,
+    /// The chance that a draft passes once those before it have.
+    pub chance: f64,
+    pub acceptance: Evidence,
+    pub speed: Evidence,
+}
+
+/// How a figure is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// So many measurements on this machine.
+    Measured(u64),
+    /// From the same drafter in another form, or from what its passes read.
+    Estimated,
+    /// As with most models.
+    Assumed,
+}
+
+/// Expects by the speeds that are known on this machine.
+pub struct Advisor {
+    rates: Rates,
+}
+
+/// What is captioned.
+#[derive(Clone, Copy, Debug)]
+struct Clip {
+    visual: usize,
+    patches: Grid,
+    new_tokens: usize,
+}
+
+impl Advisor {
+    /// By the speeds in a file; without one nothing is known. Fails if the file is damaged.
+    pub fn open(speeds: Option<&Path>) -> Result<Self, Failure> {
+        let mut rates = Rates::default();
+        if let Some(file) = speeds {
+            if let Some(problem) = rates::damage(file) {
+                return Err(Failure::input(
+                    format!("measured speeds {}: {problem}", file.display()),
+                    "remove the file: runs measure again",
+                ));
+            }
+            rates.keep_in(file.to_owned());
+        }
+        Ok(Self { rates })
+    }
+
+    /// What may draft for the target of a pair, on a video (by default the family's example); `relatives` are the same pair with the drafter in other
+    /// forms, from whose figures those that are not known are estimated. `None` if the target's speeds are not known. Fails if files
+    /// cannot be read.
+    pub fn advise(
+        &self,
+        spec: &ModelSpec,
+        relatives: &[ModelSpec],
+        video: Option<&Video>,
+    ) -> Result<Option<Advice>, Failure> {
+        let clip = Clip::of(spec, video)?;
+        let profile = Profile::read(spec)?;
+        let mut lent = self.rates.clone();
+        for relative in relatives.iter().filter(|relative| *relative != spec) {
+            lend(&mut lent, &Profile::read(relative)?, &profile);
+        }
+        Ok(self.expect(&profile, &lent, clip))
+    }
+
+    fn expect(&self, profile: &Profile, lent: &Rates, clip: Clip) -> Option<Advice> {
+        let mut expected = Vec::new();
+        let method = |drafter| Method { drafter, context: VisualContext::Auto {}, ..Method::default() };
+        let own = Drafter::Target { dtype: Default::default() };
+        let mut text = None;
+        for method in [method(Drafter::Auto {}), method(own)] {
+            let question = clip.question(profile, &method);
+            let speeds = question.speeds(lent, 0.0)?;
+            let tokens = question.tokens(lent);
+            text = Some((question.prompt, tokens, speeds.target_ms));
+            let candidates = question.candidates(lent, &speeds);
+            expected.extend(
+                candidates.iter().map(|candidate| self.of(candidate, profile, lent, &speeds, tokens)),
+            );
+        }
+        expected.sort_by(|a, b| b.speedup[1].total_cmp(&a.speedup[1]));
+        let (prompt_tokens, text_tokens, token_ms) = text?;
+        Some(Advice { visual_tokens: clip.visual, prompt_tokens, text_tokens, token_ms, drafters: expected })
+    }
+
+    fn of(
+        &self,
+        candidate: &Candidate,
+        profile: &Profile,
+        lent: &Rates,
+        speeds: &Speeds,
+        tokens: usize,
+    ) -> Expectation {
+        let Contender { drafter, context, cost, further, .. } = &candidate.contender;
+        let (acceptance, chance_off) = self.acceptance(drafter, profile, lent);
+        let (speed, row_off) = self.speed(drafter, profile);
+        let alone_ms = tokens as f64 * speeds.target_ms;
+        let failing = match acceptance {
+            Evidence::Assumed => ASSUMED,
+            _ => [-chance_off, chance_off]
+                .map(|off| ((1.0 - cost.chance + off) / (1.0 - cost.chance).max(0.005)).max(0.0)),
+        };
+        let speedup = |failing: f64, row: f64| {
+            alone_ms / cost.with(failing, row).expected_ms(tokens, speeds.target_ms, *further).max(1e-9)
+        };
+        let drafts = *drafter != (Drafter::None {});
+        let speedup = match drafts {
+            true => [
+                speedup(failing[1], row_off),
+                alone_ms / candidate.ms.max(1e-9),
+                speedup(failing[0], 1.0 / row_off),
+            ],
+            false => [1.0; 3],
+        };
+        Expectation {
+            drafter: drafter.clone(),
+            context: context.clone(),
+            speedup,
+            reading_ms: cost.front_ms,
+            draft_ms: cost.row_ms,
+            chance: cost.chance,
+            acceptance,
+            speed,
+        }
+    }
+
+    /// How the chance of a drafter's drafts is known, and how far it may be off.
+    fn acceptance(&self, drafter: &Drafter, profile: &Profile, lent: &Rates) -> (Evidence, f64) {
+        let names = || SHARES.into_iter().filter_map(|share| key(&passing(share), drafter, profile));
+        let measured =
+            names().filter_map(|name| self.rates.how_measured(&name)).max_by_key(|known| known.times);
+        match measured {
+            Some(known) if known.times > 1 => (Evidence::Measured(known.times), known.spread.max(NEAR)),
+            Some(known) => (Evidence::Measured(known.times), APART),
+            None if names().any(|name| lent.number(&name).is_some()) => (Evidence::Estimated, APART),
+            None => (Evidence::Assumed, 0.0),
+        }
+    }
+
+    /// How the time of a draft is known, and how many times as long it may be.
+    fn speed(&self, drafter: &Drafter, profile: &Profile) -> (Evidence, f64) {
+        if matches!(drafter, Drafter::None {} | Drafter::Lookup { .. }) {
+            // They take no time.
+            return (Evidence::Measured(0), 1.0);
+        }
+        let own = profile.drafter.as_ref().filter(|_| *drafter == (Drafter::Model {}));
+        let token = own.map(|model| model.identity.key(Part::Token));
+        let names = key("drafting", drafter, profile).into_iter().chain(token);
+        match names.filter_map(|name| self.rates.how_measured(&name)).next() {
+            Some(known) => (Evidence::Measured(known.times), 1.0 + known.spread.clamp(NEAR, 1.0)),
+            None => (Evidence::Estimated, ESTIMATED_ROW),
+        }
+    }
+}
+
+impl Clip {
+    fn of(spec: &ModelSpec, video: Option<&Video>) -> Result<Self, Failure> {
+        let facts = Facts::read_files(&spec.target_files()?)?;
+        let video = video.copied().unwrap_or_else(|| facts.example());
+        let processor = facts.processor();
+        let plan = processor.plan(video.size, video.frames, video.limits)?;
+        let patches = processor.config().grid(plan.size, plan.frames);
+        Ok(Self { visual: plan.tokens, patches, new_tokens: video.new_tokens })
+    }
+
+    fn question<'q>(&self, profile: &'q Profile, method: &'q Method) -> Question<'q> {
+        Question {
+            method,
+            profile,
+            prompt: self.visual + TEXT,
+            visual: self.visual,
+            patches: self.patches,
+            max_new_tokens: self.new_tokens,
+        }
+    }
+}
+
+/// Load models, and keep the measured speeds of their passes in a file. Takes some seconds for each model besides loading it. Fails if
+/// they do not fit into memory, cannot be loaded, or do not fit together.
+pub fn measure_speeds(spec: &ModelSpec, speeds: &Path) -> Result<(), Failure> {
+    let footprint = Footprint::read(spec);
+    if let Some(known) = &footprint {
+        known.check_loading(None)?;
+    }
+    // Nobody listens.
+    let (events, _) = tokio::sync::mpsc::channel(EVENTS);
+    let models =
+        Models::load(spec, footprint, &EventSender::new(events), &CancelTokens::default().create(0))?;
+    let mut rates = Rates::default();
+    rates.keep_in(speeds.to_owned());
+    passes::learn(&models, &mut rates)?;
+    rates.save();
+    Ok(())
+}
+
+/// Estimate what is not known of a pair by what is known of another one with the same drafter in another form.
+fn lend(rates: &mut Rates, from: &Profile, to: &Profile) {
+    let (Some(lender), Some(drafter)) = (&from.drafter, &to.drafter) else { return };
+    // A row takes mostly the time of reading it; the products of many rows do not depend on that.
+    let reading = drafter.row_bytes as f64 / lender.row_bytes.max(1) as f64;
+    let pairs = |profile: &Profile| key("", &Drafter::Model {}, profile);
+    if let (Some(ours), Some(theirs)) = (pairs(from), pairs(to)) {
+        rates.lend(&ours, &theirs, reading);
+    }
+    for (part, times) in [(Part::Tower, 1.0), (Part::Prompt, 1.0), (Part::Token, reading)] {
+        let [from, to] = [lender, drafter].map(|model| model.identity.key(part));
+        if let Some((rate, _)) = rates.get(&from) {
+            rates.probed(&to, rate.times(times));
+        }
+    }
+}
