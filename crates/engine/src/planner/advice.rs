@@ -1,7 +1,10 @@
 //! What each drafter is expected to gain with models that need not be loaded: what an automatic method would reckon with, and how
 //! well that is known.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
 use super::{
     choice::{Candidate, Question, Speeds},
@@ -11,7 +14,7 @@ use super::{
 use crate::{
     events::{CancelTokens, EVENTS, EventSender},
     models::{
-        Models,
+        Halves, Kept,
         memory_check::{Footprint, Video},
     },
     timing::{Part, Rates, passes, rates},
@@ -82,6 +85,8 @@ pub enum Evidence {
 /// Expects by the speeds that are known on this machine.
 pub struct Advisor {
     rates: Rates,
+    /// What was read of models.
+    profiles: Mutex<Vec<(ModelSpec, Profile)>>,
 }
 
 /// What is captioned.
@@ -105,7 +110,22 @@ impl Advisor {
             }
             rates.keep_in(file.to_owned());
         }
-        Ok(Self { rates })
+        Ok(Self { rates, profiles: Mutex::default() })
+    }
+
+    /// Bytes that a row of a pair's draft model reads; 0 without one. Fails if files cannot be read.
+    pub fn draft_bytes(&self, spec: &ModelSpec) -> Result<usize, Failure> {
+        Ok(self.profile(spec)?.drafter.map_or(0, |drafter| drafter.row_bytes))
+    }
+
+    fn profile(&self, spec: &ModelSpec) -> Result<Profile, Failure> {
+        let mut profiles = self.profiles.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = profiles.iter().find(|(other, _)| other == spec) {
+            return Ok(known.clone());
+        }
+        let profile = Profile::read(spec)?;
+        profiles.push((spec.clone(), profile.clone()));
+        Ok(profile)
     }
 
     /// What may draft for the target of a pair, on a video (by default the family's example); `relatives` are the same pair with the drafter in other
@@ -118,10 +138,10 @@ impl Advisor {
         video: Option<&Video>,
     ) -> Result<Option<Advice>, Failure> {
         let clip = Clip::of(spec, video)?;
-        let profile = Profile::read(spec)?;
+        let profile = self.profile(spec)?;
         let mut lent = self.rates.clone();
         for relative in relatives.iter().filter(|relative| *relative != spec) {
-            lend(&mut lent, &Profile::read(relative)?, &profile);
+            lend(&mut lent, &self.profile(relative)?, &profile);
         }
         Ok(self.expect(&profile, &lent, clip))
     }
@@ -143,7 +163,8 @@ impl Advisor {
         }
         expected.sort_by(|a, b| b.speedup[1].total_cmp(&a.speedup[1]));
         let (prompt_tokens, text_tokens, token_ms) = text?;
-        Some(Advice { visual_tokens: clip.visual, prompt_tokens, text_tokens, token_ms, drafters: expected })
+        let visual_tokens = clip.visual;
+        Some(Advice { visual_tokens, prompt_tokens, text_tokens, token_ms, drafters: expected })
     }
 
     fn of(
@@ -238,20 +259,21 @@ impl Clip {
     }
 }
 
-/// Load models, and keep the measured speeds of their passes in a file. Takes some seconds for each model besides loading it. Fails if
-/// they do not fit into memory, cannot be loaded, or do not fit together.
-pub fn measure_speeds(spec: &ModelSpec, speeds: &Path) -> Result<(), Failure> {
-    let footprint = Footprint::read(spec);
-    if let Some(known) = &footprint {
-        known.check_loading(None)?;
+/// Load the target of a pair, or its drafter, and keep the measured speeds of its passes in a file. Takes some seconds besides loading.
+/// Fails if there is no such model, it does not fit into memory, or it cannot be loaded.
+pub fn measure_speeds(spec: &ModelSpec, is_target: bool, speeds: &Path) -> Result<(), Failure> {
+    let kept = Kept { target: !is_target, drafter: is_target };
+    if let Some(footprint) = Footprint::read(spec) {
+        footprint.check_alone(kept)?;
     }
     // Nobody listens.
     let (events, _) = tokio::sync::mpsc::channel(EVENTS);
-    let models =
-        Models::load(spec, footprint, &EventSender::new(events), &CancelTokens::default().create(0))?;
+    let halves = Halves::load(spec, kept, &EventSender::new(events), &CancelTokens::default().create(0))?;
     let mut rates = Rates::default();
     rates.keep_in(speeds.to_owned());
-    passes::learn(&models, &mut rates)?;
+    for model in halves.models().into_iter().flatten() {
+        passes::learn(model, is_target, &mut rates)?;
+    }
     rates.save();
     Ok(())
 }

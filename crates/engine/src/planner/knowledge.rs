@@ -10,11 +10,8 @@ use super::{
     Planner, RunPlan,
     profile::{ModelProfile, Profile},
 };
-use crate::{
-    models::Models,
-    timing::{Part, Rate, Rates},
-};
-use specreel_model::{config::TextConfig, mac_count};
+use crate::timing::{Part, Rate, Rates, rates::Identity};
+use specreel_model::{config::TextConfig, family::VideoLlm, mac_count};
 use specreel_record::{Stats, StopReason, median};
 use specreel_speculate::{
     Acceptance, Drafted, Drafter, Finished, Method, Schedule, Shape,
@@ -50,7 +47,7 @@ impl Planner<'_> {
             learn_drafting(&mut rates, method, &profile, drafted, [prompt, stats.visual_tokens]);
         }
         if let Some(further) = finished.further {
-            rates.learn_number(&further_key(&profile), further.max(0.01));
+            rates.learn_number(&further_key(&profile.target.identity), further.max(0.01));
         }
         if reason == StopReason::Eos {
             rates.learn_number(&length_key(&profile), stats.emitted.max(1) as f64);
@@ -59,9 +56,9 @@ impl Planner<'_> {
     }
 }
 
-/// Learn what a further row of the target's pass takes relative to one alone.
-pub(crate) fn learn_further(rates: &mut Rates, models: &Models, further: f64) {
-    rates.learn_number(&further_key(&Profile::of(models)), further.max(0.01));
+/// Learn what a further row of a target's pass takes relative to one alone.
+pub(crate) fn learn_further(rates: &mut Rates, target: &VideoLlm, further: f64) {
+    rates.learn_number(&further_key(&Identity::of(target)), further.max(0.01));
 }
 
 /// The sizes of a drafter; `None` if it is no model. A draft head is taken for a layer of the target.
@@ -97,11 +94,11 @@ pub(super) fn text_tokens(rates: &Rates, profile: &Profile) -> usize {
 
 /// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
 pub(super) fn further(rates: &Rates, profile: &Profile) -> f64 {
-    rates.number(&further_key(profile)).unwrap_or(profile.target.further)
+    rates.number(&further_key(&profile.target.identity)).unwrap_or(profile.target.further)
 }
 
-fn further_key(profile: &Profile) -> String {
-    format!("further row, {}", profile.target.identity.key(Part::Token))
+fn further_key(target: &Identity) -> String {
+    format!("further row, {}", target.key(Part::Token))
 }
 
 fn length_key(profile: &Profile) -> String {

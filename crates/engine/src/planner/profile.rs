@@ -118,7 +118,7 @@ mod tests {
         };
         for (name, dtype) in [
             ("gqa_tied", WeightType::Auto),
-            ("qwen3_vl_moe", WeightType::Q4_0),
+            ("qwen3_vl_moe", WeightType::Q8_0),
             ("gguf/mix/model-q4_k_m.gguf", WeightType::Auto),
         ] {
             let spec = ModelSpec {

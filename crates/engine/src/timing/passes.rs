@@ -1,9 +1,9 @@
-//! Speeds of whole passes of loaded models, measured for their own sake: in a few seconds, without a clip.
+//! Speeds of whole passes of a loaded model, measured for their own sake: in a few seconds, without a clip.
 
 use std::{sync::Arc, time::Instant};
 
 use super::{Part, Rate, Rates, probe};
-use crate::{events::since, models::Models, planner};
+use crate::{events::since, planner};
 use specreel_model::{
     decoder::{Sequence, Taps},
     family::{ModelError, VideoLlm},
@@ -22,20 +22,18 @@ const BUDGET_MS: f64 = 600.0;
 /// The temporal grid on which towers are timed.
 const GRID: Grid = Grid { t: 1, h: 16, w: 16 };
 
-/// Measure the models: towers, reading a prompt, writing a token, and a further row of the target's pass.
-pub(crate) fn learn(models: &Models, rates: &mut Rates) -> Result<(), ModelError> {
-    for model in std::iter::once(&models.target).chain(&models.drafter) {
-        let key = |part| super::rates::key(part, model);
-        if let Some(rate) = probe::tower(model, GRID)? {
-            rates.learn(&key(Part::Tower), rate);
-        }
-        let times = Passes::of(model)?;
-        for (part, rate) in [(Part::Prompt, times.prompt(model)), (Part::Token, times.token(model))] {
-            rate.into_iter().for_each(|rate| rates.learn(&key(part), rate));
-        }
-        if std::ptr::eq(model, &models.target) {
-            planner::learn_further(rates, models, times.further());
-        }
+/// Measure a model: its tower, reading a prompt, writing a token; and of a target a further row of its passes.
+pub(crate) fn learn(model: &VideoLlm, is_target: bool, rates: &mut Rates) -> Result<(), ModelError> {
+    let key = |part| super::rates::key(part, model);
+    if let Some(rate) = probe::tower(model, GRID)? {
+        rates.learn(&key(Part::Tower), rate);
+    }
+    let passes = Passes::of(model)?;
+    for (part, rate) in [(Part::Prompt, passes.prompt(model)), (Part::Token, passes.token(model))] {
+        rate.into_iter().for_each(|rate| rates.learn(&key(part), rate));
+    }
+    if is_target {
+        planner::learn_further(rates, model, passes.further());
     }
     Ok(())
 }
