@@ -294,3 +294,124 @@ fn lend(rates: &mut Rates, from: &Profile, to: &Profile) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timing::Rate;
+
+    fn place(name: &str) -> std::path::PathBuf {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures")).join(name)
+    }
+
+    /// A pair, with the drafter as it is or with fewer ids.
+    fn pair(ids: Option<usize>) -> ModelSpec {
+        ModelSpec {
+            target: place("qwen3_vl"),
+            drafter: Some(place("qwen3_vl_small")),
+            drafter_vocabulary: ids,
+            ..ModelSpec::default()
+        }
+    }
+
+    fn advisor() -> Advisor {
+        Advisor::open(None).unwrap()
+    }
+
+    /// Speeds of the target: a row takes 100 ms.
+    fn measured(profile: &Profile, rates: &mut Rates) {
+        let row = specreel_model::mac_count::token(&profile.target.text, 0);
+        let token = Rate::of(&row, 100.0, &Rate::unknown(Part::Token)).unwrap();
+        for (part, rate) in
+            [(Part::Token, token), (Part::Prompt, token.times(1e-3)), (Part::Tower, token.times(1e-9))]
+        {
+            rates.learn(&profile.target.identity.key(part), rate);
+        }
+    }
+
+    fn of(advice: &Advice, drafter: &Drafter) -> Expectation {
+        advice.drafters.iter().find(|expected| expected.drafter == *drafter).unwrap().clone()
+    }
+
+    #[test]
+    fn nothing_is_expected_of_a_target_that_never_ran() {
+        assert!(advisor().advise(&pair(None), &[], None).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_known_narrows_the_interval() {
+        let (spec, model) = (pair(None), Drafter::Model {});
+        let mut advisor = advisor();
+        let profile = advisor.profile(&spec).unwrap();
+        measured(&profile, &mut advisor.rates);
+        let advice = advisor.advise(&spec, &[], None).unwrap().unwrap();
+        assert!(advice.visual_tokens > 0 && advice.prompt_tokens > advice.visual_tokens);
+        assert!(advice.drafters.is_sorted_by(|a, b| a.speedup[1] >= b.speedup[1]));
+        assert_eq!(of(&advice, &Drafter::None {}).speedup, [1.0; 3]);
+        let assumed = of(&advice, &model);
+        assert_eq!((assumed.acceptance, assumed.speed), (Evidence::Assumed, Evidence::Estimated));
+        let [low, middle, high] = assumed.speedup;
+        assert!(low < middle && middle < high, "{assumed:?}");
+        // Runs have shown that hardly a draft fails.
+        for _ in 0..3 {
+            for share in SHARES {
+                advisor.rates.learn_number(&key(&passing(share), &model, &profile).unwrap(), 0.95);
+            }
+            advisor
+                .rates
+                .learn(&key("drafting", &model, &profile).unwrap(), Rate { products: 1e-3, attention: 1e-3 });
+        }
+        let known = of(&advisor.advise(&spec, &[], None).unwrap().unwrap(), &model);
+        assert_eq!((known.acceptance, known.speed), (Evidence::Measured(3), Evidence::Measured(3)));
+        assert!((known.chance - 0.95).abs() < 1e-9 && known.speedup[1] > middle, "{known:?}");
+        let width = |of: &Expectation| of.speedup[2] / of.speedup[0];
+        assert!(width(&known) < width(&assumed), "{known:?} {assumed:?}");
+    }
+
+    #[test]
+    fn another_form_of_a_drafter_is_estimated_by_the_bytes_that_it_reads() {
+        let (own, other, model) = (pair(None), pair(Some(48)), Drafter::Model {});
+        let mut advisor = advisor();
+        let profile = advisor.profile(&own).unwrap();
+        measured(&profile, &mut advisor.rates);
+        advisor.rates.learn_number(&key(&passing(0.0), &model, &profile).unwrap(), 0.9);
+        advisor
+            .rates
+            .learn(&key("drafting", &model, &profile).unwrap(), Rate { products: 1e6, attention: 1e6 });
+        let alone = of(&advisor.advise(&other, &[], None).unwrap().unwrap(), &model);
+        assert_eq!(alone.acceptance, Evidence::Assumed);
+        let relatives = [own.clone(), other.clone()];
+        let lent = of(&advisor.advise(&other, &relatives, None).unwrap().unwrap(), &model);
+        assert_eq!((lent.acceptance, lent.speed), (Evidence::Estimated, Evidence::Estimated));
+        let first = of(&advisor.advise(&own, &relatives, None).unwrap().unwrap(), &model);
+        assert_eq!(first.acceptance, Evidence::Measured(1));
+        let bytes = |spec: &ModelSpec| advisor.draft_bytes(spec).unwrap() as f64;
+        assert_eq!(lent.context, first.context);
+        let ratio = lent.draft_ms / first.draft_ms;
+        assert!((ratio - bytes(&other) / bytes(&own)).abs() < 1e-6 && ratio < 1.0, "{ratio}");
+    }
+
+    #[test]
+    fn a_damaged_file_of_speeds_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("speeds.json");
+        assert!(Advisor::open(Some(&file)).is_ok(), "there is none yet");
+        std::fs::write(&file, "{").unwrap();
+        let failure = Advisor::open(Some(&file)).err().unwrap();
+        assert!(failure.error.contains("speeds.json") && failure.hint.unwrap().contains("remove the file"));
+    }
+
+    #[test]
+    fn passes_of_a_model_are_measured_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, spec) = (dir.path().join("speeds.json"), pair(None));
+        measure_speeds(&spec, true, &file).unwrap();
+        measure_speeds(&spec, false, &file).unwrap();
+        let advice = Advisor::open(Some(&file)).unwrap().advise(&spec, &[], None).unwrap().unwrap();
+        let found = of(&advice, &Drafter::Model {});
+        assert_eq!((found.acceptance, found.speed), (Evidence::Assumed, Evidence::Measured(1)));
+        assert!(advice.token_ms > 0.0 && found.draft_ms > 0.0);
+        let absent = ModelSpec { target: place("nowhere"), ..spec };
+        assert!(measure_speeds(&absent, true, &file).is_err());
+    }
+}
