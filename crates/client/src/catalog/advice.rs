@@ -235,6 +235,9 @@ impl Form {
     }
 
     fn name(&self, drafter: &str) -> String {
+        // A path is in the options.
+        let path = Path::new(drafter);
+        let drafter = if path.exists() { name_of(path) } else { drafter.to_owned() };
         let in_type = self.in_type.map(|dtype| format!(" in {}", dtype.name())).unwrap_or_default();
         let ids = self.ids.map(|ids| format!(", {ids} ids")).unwrap_or_default();
         format!("{drafter}{in_type}{ids}")
@@ -334,7 +337,8 @@ mod tests {
         assert!(failure.error.contains("smolvlm cannot draft for qwen3_vl: the target is "), "{failure:?}");
         let found = of(&["qwen3_vl_small"]).unwrap().advise(None).unwrap();
         let own = found.configurations.iter().find(|of| of.options[0] == "--drafter").unwrap();
-        assert_eq!(own.name, place("qwen3_vl_small").display().to_string());
+        assert_eq!(own.name, "qwen3_vl_small");
+        assert_eq!(own.options[1], place("qwen3_vl_small").display().to_string());
         settings.target.value = Some(place("nowhere"));
         assert!(Adviser::new(&settings, None, &Config::default(), &[]).is_err());
     }

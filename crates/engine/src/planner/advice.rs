@@ -29,8 +29,8 @@ use specreel_speculate::{
 /// Tokens of a prompt besides the video.
 const TEXT: usize = 64;
 
-/// How often drafts may fail relative to what is expected, where nothing is known of a drafter: half and twice as often.
-const ASSUMED: [f64; 2] = [0.5, 2.0];
+/// How often drafts may fail relative to what is expected, where nothing is known of a drafter: from half to four times as often.
+const ASSUMED: [f64; 2] = [0.5, 4.0];
 /// How far a chance may be off that was measured for the drafter in another form, or once.
 const APART: f64 = 0.1;
 /// The least that a chance may be off.
@@ -74,7 +74,7 @@ pub struct Expectation {
 /// How a figure is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// So many measurements on this machine.
+    /// So many measurements on this machine; 0 of what takes no time, or drafts nothing.
     Measured(u64),
     /// From the same drafter in another form, or from what its passes read.
     Estimated,
@@ -210,6 +210,9 @@ impl Advisor {
 
     /// How the chance of a drafter's drafts is known, and how far it may be off.
     fn acceptance(&self, drafter: &Drafter, profile: &Profile, lent: &Rates) -> (Evidence, f64) {
+        if *drafter == (Drafter::None {}) {
+            return (Evidence::Measured(0), 0.0);
+        }
         let names = || SHARES.into_iter().filter_map(|share| key(&passing(share), drafter, profile));
         let measured =
             names().filter_map(|name| self.rates.how_measured(&name)).max_by_key(|known| known.times);
@@ -224,7 +227,6 @@ impl Advisor {
     /// How the time of a draft is known, and how many times as long it may be.
     fn speed(&self, drafter: &Drafter, profile: &Profile) -> (Evidence, f64) {
         if matches!(drafter, Drafter::None {} | Drafter::Lookup { .. }) {
-            // They take no time.
             return (Evidence::Measured(0), 1.0);
         }
         let own = profile.drafter.as_ref().filter(|_| *drafter == (Drafter::Model {}));

@@ -49,7 +49,7 @@ pub fn run(args: &AdviseArgs, json: bool, config: &Config) -> Result<i32, End> {
         tell!(
             "hint: specreel models advise{target} --measure measures the models, or caption something with them"
         );
-    } else if advice.configurations.iter().any(|of| is_assumed(of)) {
+    } else if advice.configurations.iter().any(is_assumed) {
         tell!(
             "hint: `assumed` is acceptance as with most models; any run with the drafter measures it, such as \
              specreel compare VIDEO OPTIONS"
@@ -59,9 +59,7 @@ pub fn run(args: &AdviseArgs, json: bool, config: &Config) -> Result<i32, End> {
 }
 
 fn is_assumed(of: &Configuration) -> bool {
-    of.expected.as_ref().is_some_and(|expected| {
-        expected.acceptance == Evidence::Assumed && expected.drafter != (Drafter::None {})
-    })
+    of.expected.as_ref().is_some_and(|expected| expected.acceptance == Evidence::Assumed)
 }
 
 fn words(advice: &TargetAdvice, video: Option<&Path>, width: Option<usize>) -> String {
@@ -124,6 +122,7 @@ fn options(of: &Configuration) -> String {
 fn as_json(advice: &TargetAdvice) -> Value {
     let text = advice.text.as_ref();
     let basis = |of: Evidence| match of {
+        Evidence::Measured(0) => Value::Null,
         Evidence::Measured(times) => json!({ "basis": "measured", "times": times }),
         Evidence::Estimated => json!({ "basis": "estimated" }),
         Evidence::Assumed => json!({ "basis": "assumed" }),
@@ -179,7 +178,8 @@ mod tests {
             options: options.iter().map(|word| (*word).to_owned()).collect(),
             expected,
         };
-        let alone = Expectation { speedup: [1.0; 3], ..expected(Drafter::None {}, 1.0, Evidence::Assumed) };
+        let alone =
+            Expectation { speedup: [1.0; 3], ..expected(Drafter::None {}, 1.0, Evidence::Measured(0)) };
         TargetAdvice {
             target: "big".into(),
             text: Some(Advice {
@@ -229,6 +229,7 @@ mod tests {
         assert_eq!(first["expected"]["acceptance"], json!({ "basis": "measured", "times": 3 }));
         assert_eq!(first["expected"]["speed"], json!({ "basis": "estimated" }));
         assert_eq!(first["options"][3], "q4_0");
+        assert_eq!(value["configurations"][1]["expected"]["acceptance"], Value::Null);
         assert_eq!(
             (&value["token_ms"], &value["configurations"][2]["expected"]),
             (&json!(43.0), &Value::Null)
