@@ -76,5 +76,6 @@ mod timing;
 pub use command::{Command, Constraint, RunRequest, Turn, Verifies};
 pub use models::{memory_check, sampling::clip_facts};
 pub use needs::has_drafter;
+pub use planner::{Advice, Advisor, Evidence, Expectation, measure_speeds};
 pub use stop_text::StopText;
 pub use thread::{Engine, EngineHandle};

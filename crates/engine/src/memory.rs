@@ -1,6 +1,9 @@
 //! Memory that the process uses, and memory that the machine has left.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::{Resource, getrlimit};
 
@@ -21,16 +24,46 @@ pub fn peak() -> u64 {
 /// Resident memory of this process in bytes, of which `mapped` bytes of files may not be read yet but will be; its peak so far
 /// if the system does not report it.
 pub fn resident(mapped: u64) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    resident_in(&status, mapped).unwrap_or_else(peak)
+    let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+    resident_in(&read("status"), code_in(&read("smaps")), mapped).unwrap_or_else(peak)
 }
 
-fn resident_in(status: &str, mapped: u64) -> Option<u64> {
+/// The program and its libraries, `code` bytes of which are resident, are files too, beside those that are `mapped`.
+fn resident_in(status: &str, code: u64, mapped: u64) -> Option<u64> {
     let [own, files, shared] = ["RssAnon:", "RssFile:", "RssShmem:"].map(|name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+        kilobytes(line)
     });
-    Some(own? + shared? + files?.max(mapped))
+    Some(own? + shared? + files?.max(mapped + code))
+}
+
+/// Resident bytes of the files of which a part is executable, in the format of `smaps`.
+fn code_in(smaps: &str) -> u64 {
+    let (mut files, mut current) = (BTreeMap::<&str, (bool, u64)>::new(), None);
+    for line in smaps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Rss:"), Some(_)) => {
+                if let (Some(file), Some(bytes)) = (current, line.strip_prefix("Rss:").and_then(kilobytes)) {
+                    files.entry(file).or_default().1 += bytes;
+                }
+            }
+            // Addresses, permissions, offset, device, inode, and the path, which may hold spaces.
+            (Some(range), Some(allowed)) if range.contains('-') => {
+                current = line.find('/').map(|at| &line[at..]);
+                if let Some(file) = current.filter(|_| allowed.contains('x')) {
+                    files.entry(file).or_default().0 = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    files.into_values().filter_map(|(runs, bytes)| runs.then_some(bytes)).sum()
+}
+
+/// Of a number in kB.
+fn kilobytes(text: &str) -> Option<u64> {
+    text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Bytes that this process may still allocate: the machine's available memory, or less if a control group or the process's own
@@ -56,8 +89,7 @@ fn available_in(proc: &Path, groups: &Path) -> Option<u64> {
 
 /// `MemAvailable` in bytes.
 fn meminfo(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    kilobytes(text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?)
 }
 
 /// What is left of the limits of a group (a line of `/proc/self/cgroup`) and of those above it.
@@ -115,8 +147,33 @@ mod tests {
     #[test]
     fn files_that_will_be_read_are_resident() {
         let status = "VmRSS:\t 70 kB\nRssAnon:\t 40 kB\nRssFile:\t 20 kB\nRssShmem:\t 10 kB\n";
-        assert_eq!([0, 25 << 10].map(|mapped| resident_in(status, mapped)), [Some(70 << 10), Some(75 << 10)]);
-        assert_eq!(resident_in("VmRSS:\t 70 kB\n", 0), None);
+        let resident = |code: u64, mapped: u64| resident_in(status, code << 10, mapped << 10);
+        assert_eq!([resident(0, 0), resident(0, 25)], [Some(70 << 10), Some(75 << 10)]);
+        // The program is not among the mapped weights.
+        assert_eq!([resident(9, 0), resident(9, 25)], [Some(70 << 10), Some(84 << 10)]);
+        assert_eq!(resident_in("VmRSS:\t 70 kB\n", 0, 0), None);
+    }
+
+    #[test]
+    fn code_is_what_belongs_to_files_that_run() {
+        let smaps = "\
+55e0-55e1 r--p 00000000 fe:00 12 /usr/bin/a program
+Size:                 40 kB
+Rss:                  10 kB
+55e1-55e2 r-xp 00001000 fe:00 12 /usr/bin/a program
+Rss:                  20 kB
+7f00-7f01 rw-p 00000000 00:00 0
+Rss:                 400 kB
+7f01-7f02 r--s 00000000 fe:00 13 /models/weights.gguf
+Rss:                5000 kB
+Pss:                   7 kB
+7f03-7f04 r-xp 00000000 fe:00 14 /lib/libc.so.6
+Rss:                   3 kB
+7ffe-7fff r-xp 00000000 00:00 0 [vdso]
+Rss:                   4 kB
+";
+        assert_eq!(code_in(smaps), 33 << 10);
+        assert_eq!(code_in(""), 0);
     }
 
     #[test]

@@ -70,11 +70,13 @@ impl Calibration {
     /// Of a model of whose drafts this share passes, and no more is known.
     pub fn usual(chance: f64) -> Self {
         let mean: f64 = MIDDLES.iter().zip(SHARES).map(|(middle, share)| middle * share).sum();
-        let failures = (1.0 - chance) / (1.0 - mean);
-        Self {
-            chances: MIDDLES.map(|middle| (1.0 - (1.0 - middle) * failures).clamp(0.01, 0.995)),
-            shares: SHARES,
-        }
+        Self { chances: MIDDLES, shares: SHARES }.failing((1.0 - chance) / (1.0 - mean))
+    }
+
+    /// The same if drafts of all classes fail so many times as often.
+    pub fn failing(self, factor: f64) -> Self {
+        let chances = self.chances.map(|chance| (1.0 - (1.0 - chance) * factor).clamp(0.01, 0.995));
+        Self { chances, ..self }
     }
 }
 

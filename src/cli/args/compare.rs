@@ -9,6 +9,7 @@ use crate::cli::args::run::{OutputArgs, RunArgs};
 
 #[derive(Debug, Args)]
 #[command(mut_arg("method", |arg| arg.hide(true)))]
+#[command(mut_arg("no_reuse_texts", |arg| arg.hide(true)))]
 #[command(mut_arg("set", |arg| arg.help("Override one value of every method that has it, for example shape.length=3 (repeatable)")))]
 #[command(mut_arg("save", |arg| arg.help("Save all runs to this file: their events, as they arrive")))]
 #[command(mut_arg("force", |arg| arg.help("Overwrite existing --save and --html files")))]

@@ -13,6 +13,7 @@ use crate::cli::args::{part::SpanArgs, run::RunArgs, sampling};
 #[command(mut_args(sampling::hidden))]
 #[command(mut_arg("schema", |arg| arg.hide(true)))]
 #[command(mut_arg("grammar", |arg| arg.hide(true)))]
+#[command(mut_arg("no_reuse_texts", |arg| arg.hide(true)))]
 pub struct InspectArgs {
     /// Video; `demo` or `demo:2` is an embedded clip, `-` reads stdin
     pub video: PathBuf,

@@ -9,6 +9,7 @@ use super::{part::SpeechModelArgs, run::RunArgs};
 /// Arguments of `mcp`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("prompt", |arg| arg.help("Prompt of calls that have none")))]
+#[command(mut_arg("no_reuse_texts", |arg| arg.hide(true)))]
 #[command(mut_arg("transcribe", |arg| arg.help("Whisper model (directory or id) for calls with `transcribe`")))]
 pub struct McpArgs {
     /// Let calls name only the files in this directory (repeatable) [default: all that you can read]

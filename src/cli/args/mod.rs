@@ -237,6 +237,19 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_only_reused_where_several_are_written() {
+        let command = Cli::command();
+        let is_hidden = |name: &str| {
+            let sub = command.find_subcommand(name).unwrap();
+            sub.get_arguments().find(|arg| arg.get_id() == "no_reuse_texts").unwrap().is_hide_set()
+        };
+        assert!(["caption", "watch"].iter().all(|name| !is_hidden(name)));
+        assert!(["compare", "inspect"].iter().all(|name| is_hidden(name)));
+        #[cfg(feature = "server")]
+        assert!(["serve", "mcp"].iter().all(|name| is_hidden(name)));
+    }
+
+    #[test]
     fn flags_are_a_layer_of_settings() {
         let cli = Cli::try_parse_from(["specreel", "--theme", "dark", "--mouse", "--dtype", "f32"]).unwrap();
         let layer = cli.studio.layer();

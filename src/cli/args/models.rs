@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{run::OUTPUT, values};
-use specreel_tensor::WeightType;
+use super::{
+    run::{MODELS, OUTPUT},
+    values,
+};
+use specreel_tensor::{DeviceChoice, WeightType};
 
 /// Arguments of `models`.
 #[derive(Debug, Args)]
@@ -35,6 +38,8 @@ pub enum ModelsCommand {
         #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
         dtype: Option<WeightType>,
     },
+    /// Say what each drafter is expected to gain with a target on this machine, and how well that is known
+    Advise(Box<AdviseArgs>),
     /// Download a model from the Hugging Face hub into the shared cache
     Pull {
         /// Model id, for example Qwen/Qwen3-VL-2B-Instruct; @REVISION selects a branch, tag or commit, :TYPE a
@@ -50,6 +55,31 @@ pub enum ModelsCommand {
     },
     /// List, remove or verify converted weights, which are kept so that models load at once
     Cache(CacheArgs),
+}
+
+/// Arguments of `models advise`.
+#[derive(Debug, Default, Args)]
+pub struct AdviseArgs {
+    /// Video that the figures are for; `demo` is an embedded clip [default: half a minute of 720p]
+    pub video: Option<PathBuf>,
+    /// Target: a directory in Hugging Face layout, a GGUF file, or the id of a cached model [default: the configured one]
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS)]
+    pub target: Option<PathBuf>,
+    /// Draft model or draft head to consider (repeatable) [default: all on this machine that fit]
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS)]
+    pub drafter: Vec<PathBuf>,
+    /// Device: auto (the best one), cpu, gpu, gpu:N, cuda, cuda:N or metal
+    #[arg(long, value_name = "DEVICE", value_parser = values::device, help_heading = MODELS)]
+    pub device: Option<DeviceChoice>,
+    /// Weight type of the language models, as for `caption`
+    #[arg(long, value_name = "TYPE", value_parser = values::dtype, help_heading = MODELS)]
+    pub dtype: Option<WeightType>,
+    /// Maximum number of new tokens [default: 256]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub max_new_tokens: Option<u32>,
+    /// Load each model first, and measure its passes; takes some seconds each
+    #[arg(long)]
+    pub measure: bool,
 }
 
 /// Arguments of `models cache`.

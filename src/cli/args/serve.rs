@@ -16,6 +16,7 @@ pub const MB: u64 = 1_000_000;
 /// Arguments of `serve`.
 #[derive(Debug, Default, Args)]
 #[command(mut_arg("prompt", |arg| arg.help("Prompt of requests that have none; `-` reads it from stdin")))]
+#[command(mut_arg("no_reuse_texts", |arg| arg.hide(true)))]
 #[command(mut_arg("transcribe", |arg| arg.help("Whisper model (directory or id) for requests with `transcribe`")))]
 pub struct ServeArgs {
     /// Address to listen on

@@ -58,6 +58,7 @@ fn stored(name: &str, no_drafter: Option<&str>) -> StoredModel {
         origin: if name.contains("embedded") { "embedded" } else { "cache" },
         facts: Ok(facts),
         no_drafter: no_drafter.map(str::to_owned),
+        advice: (name == "small").then(|| "1.4x (1.2–1.6) expected".into()),
         drafters: if name == "big" { vec!["small".into(), "some head".into()] } else { Vec::new() },
         removable: !name.contains("embedded"),
     }
@@ -177,6 +178,19 @@ fn each_list_has_its_models_and_a_filter() {
     assert_eq!(names(&mut studio).len(), 4);
     press(&mut studio, "esc");
     assert!(studio.model().screens.is_empty());
+}
+
+#[test]
+fn what_a_drafter_is_expected_to_gain_is_told_with_its_details() {
+    let mut studio = screen();
+    let tells = |studio: &Studio| testing::screen(studio, 100, 30).contains("1.4x (1.2–1.6) expected");
+    press(&mut studio, "down down");
+    assert!(!tells(&studio), "as a target");
+    press(&mut studio, "tab");
+    let at = names(&mut studio).iter().position(|name| name == "small").unwrap();
+    press(&mut studio, "home");
+    (0..at).for_each(|_| drop(press(&mut studio, "down")));
+    assert!(tells(&studio), "{}", testing::screen(&studio, 100, 30));
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct StoredModel {
     pub facts: Result<StoredFacts, String>,
     /// Why it cannot draft for the loaded target; `None` if it can.
     pub no_drafter: Option<String>,
+    /// What it is expected to gain as the drafter of the loaded target, by what was measured here; `None` if that is not known.
+    pub advice: Option<String>,
     /// Names of the models on this machine that can draft for it, the best first.
     pub drafters: Vec<String>,
     /// It is in the model cache, from which it can be removed.

@@ -1,6 +1,7 @@
 //! The models of a run, and those that can be chosen: named on the command line or in the configuration, embedded, in folders, in the
 //! caches of other programs, on the hub.
 
+pub mod advice;
 mod choices;
 mod gguf;
 pub mod local;

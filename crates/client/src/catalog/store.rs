@@ -8,17 +8,18 @@ use super::choices::{
     StoredModel,
 };
 use super::local::{self, Candidates, LocalModel};
-use super::spec;
+use super::{advice, spec};
 use crate::{Config, PromptPreset, Setting, Settings, asked, dirs::Dirs};
 use specreel_checkpoint::gguf::{GgufFile, towers_of};
 use specreel_checkpoint::hub::{
     Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space,
 };
 use specreel_demo as assets;
-use specreel_engine::{RunRequest, memory, memory_check};
+use specreel_engine::{Advisor, Expectation, RunRequest, memory, memory_check};
 use specreel_model::known::{KNOWN, KnownModel};
 use specreel_model::{ModelSpec, draft_head::DraftHeadConfig, family::Rope};
 use specreel_record::Failure;
+use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
 /// The models that settings find.
@@ -83,6 +84,7 @@ impl Store {
         found: &LocalModel,
         obstacle: Option<String>,
         candidates: &Candidates,
+        (loaded, advisor): (&ModelPair, Option<&Advisor>),
         run: &RunRequest,
     ) -> StoredModel {
         let head = DraftHeadConfig::read(&found.dir).ok();
@@ -108,6 +110,10 @@ impl Store {
             Ok(facts) if !facts.is_head => candidates.drafters(&found.dir),
             _ => Vec::new(),
         };
+        let advice = match (&head, &no_drafter) {
+            (None, None) => advisor.and_then(|advisor| self.advice(loaded, found, advisor)),
+            _ => None,
+        };
         let origin = found.origin.name();
         let removable = found.origin == local::Origin::Cache;
         StoredModel {
@@ -116,9 +122,18 @@ impl Store {
             origin,
             facts,
             no_drafter,
+            advice,
             drafters: drafters.into_iter().map(|drafter| drafter.name.clone()).collect(),
             removable,
         }
+    }
+
+    /// What a model is expected to gain as the drafter of the loaded target, with the family's example.
+    fn advice(&self, loaded: &ModelPair, found: &LocalModel, advisor: &Advisor) -> Option<String> {
+        let pair = ModelPair { drafter: DrafterChoice::Of(found.dir.clone()), ..loaded.clone() };
+        let advice = advisor.advise(&self.spec(&pair).ok()?, &[], None).ok()??;
+        let drafts = |expected: &&Expectation| expected.drafter == Drafter::Model {};
+        Some(advice::words(advice.drafters.iter().find(drafts)?))
     }
 
     fn facts(&self, found: &LocalModel, run: &RunRequest) -> Result<StoredFacts, String> {
@@ -168,9 +183,14 @@ impl ModelStore for Store {
         let spec = self.spec(loaded).unwrap_or_default();
         let held = memory_check::request_bytes(&spec, run);
         let obstacles = candidates.obstacles(&spec.target);
+        // A damaged file of measured speeds costs the advice only.
+        let advisor = Advisor::open(Dirs::speeds().as_deref()).ok();
+        let advisor = (loaded, advisor.as_ref());
         let stored = candidates.models().zip(obstacles);
         ModelList {
-            stored: stored.map(|(found, obstacle)| self.stored(found, obstacle, &candidates, run)).collect(),
+            stored: stored
+                .map(|(found, obstacle)| self.stored(found, obstacle, &candidates, advisor, run))
+                .collect(),
             memory: memory::available().map(|free| free + held.unwrap_or(0)),
             ..published_models()
         }

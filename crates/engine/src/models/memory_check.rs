@@ -42,17 +42,26 @@ pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
     Some(footprint.need(&Pool::System, true, footprint.dtype, work.as_ref()).total())
 }
 
+/// What a request samples of its video. Fails if the video cannot be read.
+pub fn request_video(spec: &ModelSpec, request: &RunRequest) -> Result<Video, Failure> {
+    sampled_or(&rule(spec), request)
+}
+
 /// What a request samples of its video, by a family's rule; `None` if the video cannot be read.
 pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
+    sampled_or(rule, request).ok()
+}
+
+fn sampled_or(rule: &Rule, request: &RunRequest) -> Result<Video, Failure> {
     let probe = match &request.held {
         Some(held) => held.probe().clone(),
-        None => video::probe(&request.video).ok()?,
+        None => video::probe(&request.video)?,
     };
     let all = request.held.as_ref().map_or(probe.frame_count.get(), |held| held.total());
     let total =
         request.span.map_or(all, |span| all.min((span.seconds() * probe.fps).ceil().max(1.0) as usize));
-    let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).ok()?;
-    Some(Video {
+    let plan = video::sampling::plan(total, probe.fps, rule, request.sampling).map_err(video::Error::from)?;
+    Ok(Video {
         frames: plan.indices.len(),
         size: FrameSize::new(probe.height as usize, probe.width as usize),
         limits: request.limits(),
@@ -181,6 +190,23 @@ impl Footprint {
         let needs = self.models(self.dtype).zip(loads).filter(|(_, loads)| *loads);
         let needs = needs.map(|((facts, dtype), _)| facts.need(dtype, self.kv_type, None, 0).total());
         needs.sum::<u64>() <= available
+    }
+
+    /// Refuse models of which some are not loaded, where the others do not fit into the available memory.
+    pub(crate) fn check_alone(&self, kept: Kept) -> Result<(), Failure> {
+        let (drafter, drafter_dtype) = (self.drafter.clone().filter(|_| !kept.drafter), self.drafter_dtype);
+        let other = match (kept.target, drafter) {
+            (false, drafter) => Self { drafter, ..self.clone() },
+            // The drafter is checked as if it were the target.
+            (true, Some(target)) => {
+                let [_, memory] = &self.memories;
+                let memories = [memory.clone(), memory.clone()];
+                let dtype = drafter_dtype.unwrap_or(self.dtype);
+                Self { target, drafter: None, dtype, memories, ..self.clone() }
+            }
+            (true, None) => return Ok(()),
+        };
+        other.check_loading(None)
     }
 
     /// Bytes of the weights of the models that are not kept.

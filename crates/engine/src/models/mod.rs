@@ -13,7 +13,7 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -36,6 +36,8 @@ use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
 /// Before this, the time left is not reported.
 const PROMPTLY: Duration = Duration::from_millis(500);
+/// And before one of so many parts is read.
+const PARTS: usize = 16;
 
 pub struct Models {
     pub target: VideoLlm,
@@ -222,10 +224,33 @@ impl Kept {
     }
 }
 
+/// The time that a load takes, by the tensors that are read.
+#[derive(Clone, Copy, Debug, Default)]
+struct LoadPace {
+    /// Tensors that were read when the first were, and when: what comes before, as the tokenizer, is no measure of the rest.
+    first: Option<(usize, Duration)>,
+    /// Tensors that were read at the last report.
+    last: usize,
+}
+
+impl LoadPace {
+    /// The milliseconds left, `now` being the time since the beginning; `None` before enough is read to tell.
+    fn left_ms(&mut self, done: usize, total: usize, now: Duration) -> Option<f64> {
+        // They are counted anew where kept weights are compared first. Threads may report in another order than they read.
+        let goes_on = done >= self.last / 2;
+        self.first = self.first.filter(|_| goes_on).or((done > 0).then_some((done, now)));
+        self.last = done;
+        let (before, since) = self.first?;
+        let (read, passed) = (done.saturating_sub(before), now.saturating_sub(since));
+        let enough = passed > PROMPTLY && read * PARTS >= total && read > 0;
+        enough.then(|| passed.as_secs_f64() * 1e3 * total.saturating_sub(done) as f64 / read as f64)
+    }
+}
+
 /// Reports the progress of a load, from any thread; breaks if it is cancelled.
 pub(crate) fn load_progress(sender: &EventSender, cancel: &CancelToken) -> LoadProgress {
     let (sender, cancel, begun) = (sender.clone(), cancel.clone(), Instant::now());
-    let percent = AtomicUsize::new(usize::MAX);
+    let (percent, pace) = (AtomicUsize::new(usize::MAX), Mutex::new(LoadPace::default()));
     Arc::new(move |done, total| {
         if cancel.is_cancelled() {
             return ControlFlow::Break(());
@@ -233,9 +258,8 @@ pub(crate) fn load_progress(sender: &EventSender, cancel: &CancelToken) -> LoadP
         // Checkpoints call this often.
         let now = done * 100 / total.max(1);
         if percent.swap(now, Ordering::Relaxed) != now {
-            let passed = begun.elapsed();
-            let left = passed.as_secs_f64() * 1e3 * total.saturating_sub(done) as f64 / done as f64;
-            let left_ms = Some(left).filter(|left| passed > PROMPTLY && left.is_finite());
+            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let left_ms = pace.left_ms(done, total, begun.elapsed());
             let (done, total) = (done as u64, total as u64);
             sender.offer(EventKind::Stage { stage: Stage::Load, done, total, left_ms });
         }
@@ -288,6 +312,11 @@ impl Halves {
         let drafter = drafter.transpose()?;
         Ok(Self { target, drafter })
     }
+
+    /// Target and drafter, where they were loaded.
+    pub fn models(&self) -> [Option<&VideoLlm>; 2] {
+        [self.target.as_ref().map(|(target, _)| target), self.drafter.as_ref()]
+    }
 }
 
 /// Refuse a drafter of another family or vocabulary, or one that cuts frames in another way.
@@ -339,6 +368,26 @@ fn describe(
 mod tests {
     use super::*;
     use specreel_tensor::{DeviceChoice, WeightType};
+
+    #[test]
+    fn the_time_left_of_a_load_follows_the_tensors_and_not_what_came_before_them() {
+        let at = Duration::from_millis;
+        let mut pace = LoadPace::default();
+        // A second for the tokenizer; then 400 tensors in two seconds.
+        assert_eq!(pace.left_ms(0, 401, at(0)), None);
+        assert_eq!(pace.left_ms(1, 401, at(1000)), None);
+        assert_eq!(pace.left_ms(5, 401, at(1020)), None, "too early");
+        let left = pace.left_ms(201, 401, at(2000)).unwrap();
+        assert!((left - 1000.0).abs() < 1e-6, "{left}");
+        assert_eq!(pace.left_ms(401, 401, at(3000)), Some(0.0));
+        // Slow ones are told once enough of them are read.
+        let mut slow = LoadPace::default();
+        assert_eq!((slow.left_ms(1, 401, at(0)), slow.left_ms(9, 401, at(9000))), (None, None));
+        assert!(slow.left_ms(41, 401, at(40_000)).is_some_and(|left| (left - 360_000.0).abs() < 1e-3));
+        // Counted anew.
+        assert_eq!(slow.left_ms(2, 401, at(41_000)), None);
+        assert!(slow.left_ms(102, 401, at(42_000)).is_some_and(|left| (left - 2990.0).abs() < 1.0));
+    }
 
     #[test]
     fn the_drafters_device_is_named_if_it_differs() {

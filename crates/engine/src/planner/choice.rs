@@ -5,14 +5,13 @@
 
 use std::cmp::min;
 
-use super::knowledge::{calibration, decoder_of, further, key, later_choice, offers, text_tokens};
-use crate::{
-    models::Models,
-    timing::{Part, Rate, Rates, rates},
+use super::{
+    knowledge::{calibration, decoder_of, further, key, later_choice, offers, passing, text_tokens},
+    profile::{ModelProfile, Profile},
 };
+use crate::timing::{Part, Rate, Rates};
 use specreel_model::{
     draft_head::Recipe,
-    family::VideoLlm,
     mac_count::{self, MacCount},
     processor::Grid,
 };
@@ -26,7 +25,7 @@ use specreel_speculate::{
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub method: &'a Method,
-    pub models: &'a Models,
+    pub profile: &'a Profile,
     /// Tokens of the prompt, and visual tokens among them.
     pub prompt: usize,
     pub visual: usize,
@@ -36,9 +35,9 @@ pub(crate) struct Question<'a> {
 
 /// A contender, with the expected time until the text is written, in milliseconds.
 #[derive(Clone, Debug)]
-struct Candidate {
-    contender: Contender,
-    ms: f64,
+pub(crate) struct Candidate {
+    pub contender: Contender,
+    pub ms: f64,
 }
 
 /// What an automatic method stands for in a run.
@@ -51,13 +50,12 @@ pub(crate) struct Answer {
     pub contender: Option<Contender>,
 }
 
-/// The speeds that a choice depends on.
-struct Speeds {
-    /// A row of the target, in milliseconds.
-    target_ms: f64,
+/// The target's speeds, on which a choice depends.
+pub(crate) struct Speeds {
+    /// A row, in milliseconds.
+    pub target_ms: f64,
     token: Rate,
     prompt: Rate,
-    /// The draft model's tower.
     tower: Rate,
 }
 
@@ -77,15 +75,22 @@ impl Question<'_> {
             let context = self.contexts(&first).pop()?.1;
             return Some(Answer { method: method(first, context), expected: Vec::new(), contender: None });
         };
-        let mut candidates: Vec<Candidate> =
-            drafters.into_iter().filter_map(|drafter| self.best(drafter, rates, &speeds)).collect();
-        candidates.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        let candidates = self.candidates(rates, &speeds);
         let expected = |of: &Candidate| Expected { drafter: of.contender.name(), ms: of.ms };
         let expected = candidates.iter().map(expected).collect();
         let Candidate { contender, .. } = candidates.into_iter().next()?;
         let (drafter, context) = (contender.drafter.clone(), contender.context.clone());
         let contender = Some(contender).filter(|contender| contender.drafter != (Drafter::None {}));
         Some(Answer { method: method(drafter, context), expected, contender })
+    }
+
+    /// Each drafter with what it should see, the fastest first.
+    pub fn candidates(&self, rates: &Rates, speeds: &Speeds) -> Vec<Candidate> {
+        let all = self.drafters().into_iter();
+        let mut candidates: Vec<Candidate> =
+            all.filter_map(|drafter| self.best(drafter, rates, speeds)).collect();
+        candidates.sort_by(|a, b| a.ms.total_cmp(&b.ms));
+        candidates
     }
 
     /// What may take over from the chosen one within the run: what can read the prompt then, without signals of the target's
@@ -119,7 +124,7 @@ impl Question<'_> {
         if self.method.drafter != (Drafter::Auto {}) {
             return vec![self.method.drafter.clone()];
         }
-        let parts = self.models.parts();
+        let parts = &self.profile.parts;
         let heads = Recipe::ALL.into_iter().filter(|recipe| match recipe {
             Recipe::Mtp => parts.mtp,
             recipe => parts.heads.iter().any(|head| head == recipe.name()),
@@ -147,15 +152,15 @@ impl Question<'_> {
 
     /// A drafter with all that it may see.
     fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
-        let chance = |share: f64| rates.number(&key(&format!("passing {share}"), drafter, self.models)?);
+        let chance = |share: f64| rates.number(&key(&passing(share), drafter, self.profile)?);
         let known: Vec<(f64, f64)> =
             SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
         let usual = usual_chance(drafter);
         let later = |share: f64| {
-            let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.models)?);
+            let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.profile)?);
             std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
         };
-        let further = further(rates, self.models);
+        let further = further(rates, self.profile);
         let all = self.contexts(drafter).into_iter().map(|(share, context)| {
             let chance = match drafter {
                 Drafter::None {} => 0.0,
@@ -163,18 +168,23 @@ impl Question<'_> {
                 _ => chance(share).unwrap_or(usual),
             };
             let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
-            let calibration = calibration(rates, drafter, share, self.models);
+            let calibration = calibration(rates, drafter, share, self.profile);
             let calibration = calibration.unwrap_or_else(|| Calibration::of_drafter(drafter, chance));
-            let offers = offers(rates, drafter, self.models);
+            let offers = offers(rates, drafter, self.profile);
             let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, later: later(share) };
-            let text_tokens = text_tokens(rates, self.models);
+            let text_tokens = text_tokens(rates, self.profile);
             Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
         });
         all.collect()
     }
 
+    /// How many tokens the text is expected to get.
+    pub fn tokens(&self, rates: &Rates) -> usize {
+        tokens_left(text_tokens(rates, self.profile), self.max_new_tokens, 0)
+    }
+
     fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
-        let tokens = tokens_left(text_tokens(rates, self.models), self.max_new_tokens, 0);
+        let tokens = self.tokens(rates);
         let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
             let ms = contender.cost.expected_ms(tokens, speeds.target_ms, contender.further);
             Candidate { contender, ms }
@@ -186,32 +196,52 @@ impl Question<'_> {
     fn times(&self, drafter: &Drafter, share: f64, rates: &Rates, speeds: &Speeds) -> [f64; 2] {
         let seen = (self.visual as f64 * share) as usize;
         let slots = self.prompt - min(self.visual, self.prompt) + seen;
-        let Some(config) = decoder_of(drafter, self.models) else { return [0.0; 2] };
-        let tower = match (drafter, &self.models.drafter) {
-            (Drafter::Model {}, Some(drafter)) if seen > 0 => {
-                drafter.tower_config().mac_count(self.patches).total()
-            }
+        let Some(config) = decoder_of(drafter, self.profile) else { return [0.0; 2] };
+        let Profile { target, drafter: small, .. } = self.profile;
+        let by = small.as_ref().filter(|_| *drafter == (Drafter::Model {})).unwrap_or(target);
+        let known = |part: Part| Some(rates.get(&by.identity.key(part))?.0);
+        let work = match drafter {
+            Drafter::Model {} if seen > 0 => by.tower.mac_count(self.patches).total(),
             // The target's own embeddings are there.
             _ => MacCount::default(),
         };
-        let front = speeds.tower.ms(&tower) + speeds.prompt.ms(&mac_count::prompt(&config, 0, slots));
-        let own = key("drafting", drafter, self.models).and_then(|key| Some(rates.get(&key)?.0));
-        [front, own.unwrap_or(speeds.token).ms(&mac_count::token(&config, slots))]
+        let read = mac_count::prompt(&config, 0, slots);
+        let tower = known(Part::Tower).unwrap_or(speeds.tower);
+        let prompt = known(Part::Prompt).unwrap_or(speeds.prompt);
+        let own = key("drafting", drafter, self.profile).and_then(|key| Some(rates.get(&key)?.0));
+        let of_model = || known(Part::Token).filter(|_| !matches!(drafter, Drafter::Target { .. }));
+        let token = own.or_else(of_model).unwrap_or_else(|| speeds.token.times(self.density(drafter)));
+        [tower.ms(&work) + prompt.ms(&read), token.ms(&mac_count::token(&config, slots))]
     }
 
-    /// `None` if one is not known. A multiply-add of a drafter that has not run yet is as fast as the target's.
-    fn speeds(&self, rates: &Rates, target_ms: f64) -> Option<Speeds> {
-        let target = &self.models.target;
-        let rate = |part: Part, model: &VideoLlm| rates.get(&rates::key(part, model)).map(|known| known.0);
-        let either = |part: Part| {
-            let drafter = self.models.drafter.as_ref().and_then(|drafter| rate(part, drafter));
-            drafter.or_else(|| rate(part, target))
+    /// Bytes that a row of this drafter reads for a multiply-add, relative to the target's: a row takes mostly the time of reading
+    /// them.
+    fn density(&self, drafter: &Drafter) -> f64 {
+        let Profile { target, drafter: small, .. } = self.profile;
+        let per_mac = |bytes: usize, model: &ModelProfile| {
+            bytes as f64 / mac_count::token(&model.text, 0).products.max(1.0)
         };
-        let row = mac_count::token(target.decoder().config(), self.prompt);
+        let own = match (drafter, small) {
+            (Drafter::Model {}, Some(small)) => per_mac(small.row_bytes, small),
+            (Drafter::Target { dtype }, _) => match dtype.weights() {
+                Some(dtype) => per_mac(target.row_bytes_in(dtype), target),
+                None => return 1.0,
+            },
+            _ => return 1.0,
+        };
+        own / per_mac(target.row_bytes, target)
+    }
+
+    /// The target's speeds; `target_ms` is the time of a row, 0 if it is not known. What of it has not run yet is as fast as the
+    /// drafter; `None` where neither is known.
+    pub fn speeds(&self, rates: &Rates, target_ms: f64) -> Option<Speeds> {
+        let Profile { target, drafter, .. } = self.profile;
+        let rate = |part: Part, model: &ModelProfile| Some(rates.get(&model.identity.key(part))?.0);
+        let either = |part: Part| rate(part, target).or_else(|| rate(part, drafter.as_ref()?));
+        let row = mac_count::token(&target.text, self.prompt);
         let measured = || Rate::of(&row, target_ms, &Rate::unknown(Part::Token));
-        let token = either(Part::Token).or_else(measured)?;
-        let own = rate(Part::Token, target).unwrap_or(token);
-        let target_ms = if target_ms > 0.0 { target_ms } else { own.ms(&row) };
+        let token = rate(Part::Token, target).or_else(measured).or_else(|| either(Part::Token))?;
+        let target_ms = if target_ms > 0.0 { target_ms } else { token.ms(&row) };
         Some(Speeds { target_ms, token, prompt: either(Part::Prompt)?, tower: either(Part::Tower)? })
     }
 }

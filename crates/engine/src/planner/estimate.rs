@@ -5,7 +5,7 @@
 //!
 //! [`Rates`]: crate::timing::Rates
 
-use super::{choice::Question, knowledge::writing_key};
+use super::{choice::Question, knowledge::writing_key, profile::Profile};
 use crate::{
     cache::{ContextKey, PrefixCache},
     command::RunRequest,
@@ -96,9 +96,10 @@ impl Forecast<'_> {
     /// The run's method, with the choices that it leaves open made.
     fn method(&self, rates: &Rates) -> Method {
         let (request, layout) = (self.request, self.layout);
+        let profile = Profile::of(self.models);
         let question = Question {
             method: &request.method,
-            models: self.models,
+            profile: &profile,
             prompt: layout.prompt,
             visual: layout.grid.len(),
             patches: layout.patches,
@@ -199,7 +200,7 @@ impl Forecast<'_> {
             times[*part as usize] += rate.ms(work);
             basis = basis.max(known);
         }
-        if let Some(share) = rates.number(&writing_key(method, self.models)) {
+        if let Some(share) = rates.number(&writing_key(method, &Profile::of(self.models))) {
             times[Part::Token as usize] *= share;
         }
         let [tower, prompt, writing] = times.map(Some);

@@ -6,16 +6,16 @@ use std::{
     sync::PoisonError,
 };
 
-use super::{Planner, RunPlan};
-use crate::{
-    models::Models,
-    timing::{Part, Rate, Rates, rates},
+use super::{
+    Planner, RunPlan,
+    profile::{ModelProfile, Profile},
 };
+use crate::timing::{Part, Rate, Rates, rates::Identity};
 use specreel_model::{config::TextConfig, family::VideoLlm, mac_count};
 use specreel_record::{Stats, StopReason, median};
 use specreel_speculate::{
     Acceptance, Drafted, Drafter, Finished, Method, Schedule, Shape,
-    auto::{CLASSES, Calibration, Contender, USUAL_TOKENS, further_row},
+    auto::{CLASSES, Calibration, Contender, USUAL_TOKENS},
 };
 
 /// Share of its steps in which prompt lookup has a draft, as long as that is not known: rather too high, so that it is tried.
@@ -35,6 +35,7 @@ impl Planner<'_> {
     ) {
         // A pruned target is another one.
         let Some(rates) = self.rates.filter(|_| plan.pruner.is_none()) else { return };
+        let profile = Profile::of(self.models);
         let mut rates = rates.lock().unwrap_or_else(PoisonError::into_inner);
         for (at, drafted) in finished.drafters.iter().enumerate() {
             let method = match plan.contenders.get(at) {
@@ -43,33 +44,38 @@ impl Planner<'_> {
                 }
                 None => &plan.method,
             };
-            learn_drafting(&mut rates, method, self.models, drafted, [prompt, stats.visual_tokens]);
+            learn_drafting(&mut rates, method, &profile, drafted, [prompt, stats.visual_tokens]);
         }
         if let Some(further) = finished.further {
-            rates.learn_number(&further_key(self.models), further.max(0.01));
+            rates.learn_number(&further_key(&profile.target.identity), further.max(0.01));
         }
         if reason == StopReason::Eos {
-            rates.learn_number(&length_key(self.models), stats.emitted.max(1) as f64);
+            rates.learn_number(&length_key(&profile), stats.emitted.max(1) as f64);
         }
-        learn_writing(&mut rates, &plan.method, self.models, stats, prompt);
+        learn_writing(&mut rates, &plan.method, &profile, stats, prompt);
     }
 }
 
+/// Learn what a further row of a target's pass takes relative to one alone.
+pub(crate) fn learn_further(rates: &mut Rates, target: &VideoLlm, further: f64) {
+    rates.learn_number(&further_key(&Identity::of(target)), further.max(0.01));
+}
+
 /// The sizes of a drafter; `None` if it is no model. A draft head is taken for a layer of the target.
-pub(super) fn decoder_of(drafter: &Drafter, models: &Models) -> Option<TextConfig> {
-    let target = models.target.decoder().config();
-    match (drafter, &models.drafter) {
+pub(super) fn decoder_of(drafter: &Drafter, profile: &Profile) -> Option<TextConfig> {
+    let target = &profile.target.text;
+    match (drafter, &profile.drafter) {
         (Drafter::None {} | Drafter::Lookup { .. }, _) => None,
-        (Drafter::Model {}, Some(drafter)) => Some(drafter.decoder().config().clone()),
+        (Drafter::Model {}, Some(drafter)) => Some(drafter.text.clone()),
         (Drafter::Head { .. }, _) => Some(TextConfig { layers: 1, ..target.clone() }),
         _ => Some(target.clone()),
     }
 }
 
 /// The name of something that is known of a drafter of this target. `None` without drafts.
-pub(super) fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<String> {
-    let of = |model: &VideoLlm| rates::key(Part::Token, model);
-    let drafter = match (drafter, &models.drafter) {
+pub(super) fn key(what: &str, drafter: &Drafter, profile: &Profile) -> Option<String> {
+    let of = |model: &ModelProfile| model.identity.key(Part::Token);
+    let drafter = match (drafter, &profile.drafter) {
         (Drafter::Model {}, Some(drafter)) => of(drafter),
         (Drafter::Target { dtype }, _) => format!("itself in {dtype:?}"),
         (Drafter::Head { recipe }, _) => format!("{} head", recipe.name()),
@@ -78,25 +84,30 @@ pub(super) fn key(what: &str, drafter: &Drafter, models: &Models) -> Option<Stri
         }
         _ => return None,
     };
-    Some(format!("{what}, {}, {drafter}", of(&models.target)))
+    Some(format!("{what}, {}, {drafter}", of(&profile.target)))
 }
 
 /// How long the target's texts usually are, in tokens, by the latest ones.
-pub(super) fn text_tokens(rates: &Rates, models: &Models) -> usize {
-    rates.number(&length_key(models)).map_or(USUAL_TOKENS, |tokens| tokens.round() as usize)
+pub(super) fn text_tokens(rates: &Rates, profile: &Profile) -> usize {
+    rates.number(&length_key(profile)).map_or(USUAL_TOKENS, |tokens| tokens.round() as usize)
 }
 
 /// What a further row of the target's pass takes relative to one alone, by the latest runs, or by what it reads.
-pub(super) fn further(rates: &Rates, models: &Models) -> f64 {
-    rates.number(&further_key(models)).unwrap_or_else(|| further_row(models.target.decoder()))
+pub(super) fn further(rates: &Rates, profile: &Profile) -> f64 {
+    rates.number(&further_key(&profile.target.identity)).unwrap_or(profile.target.further)
 }
 
-fn further_key(models: &Models) -> String {
-    format!("further row, {}", rates::key(Part::Token, &models.target))
+fn further_key(target: &Identity) -> String {
+    format!("further row, {}", target.key(Part::Token))
 }
 
-fn length_key(models: &Models) -> String {
-    format!("tokens of a text, {}", rates::key(Part::Token, &models.target))
+fn length_key(profile: &Profile) -> String {
+    format!("tokens of a text, {}", profile.target.identity.key(Part::Token))
+}
+
+/// The name of how often drafts of a drafter pass that sees this share of the visual tokens.
+pub(super) fn passing(share: f64) -> String {
+    format!("passing {share}")
 }
 
 /// The name of how often a drafter's choice of this rank passes where those before it failed.
@@ -109,9 +120,9 @@ pub(super) fn calibration(
     rates: &Rates,
     drafter: &Drafter,
     share: f64,
-    models: &Models,
+    profile: &Profile,
 ) -> Option<Calibration> {
-    let table = rates.list(&key(&calibrated(share), drafter, models)?)?;
+    let table = rates.list(&key(&calibrated(share), drafter, profile)?)?;
     let (chances, shares) = table.split_first_chunk::<CLASSES>()?;
     Calibration::of(*chances, *shares.first_chunk()?)
 }
@@ -121,11 +132,11 @@ fn calibrated(share: f64) -> String {
 }
 
 /// In what share of its steps a drafter has a draft. Prompt lookup is taken to have one in half of them until that is known.
-pub(super) fn offers(rates: &Rates, drafter: &Drafter, models: &Models) -> f64 {
+pub(super) fn offers(rates: &Rates, drafter: &Drafter, profile: &Profile) -> f64 {
     match drafter {
         Drafter::None {} => 0.0,
         Drafter::Lookup { .. } => {
-            let known = key("offering", drafter, models).and_then(|key| rates.number(&key));
+            let known = key("offering", drafter, profile).and_then(|key| rates.number(&key));
             known.unwrap_or(USUALLY_OFFERED).clamp(0.0, 1.0)
         }
         _ => 1.0,
@@ -137,7 +148,7 @@ pub(super) fn offers(rates: &Rates, drafter: &Drafter, models: &Models) -> f64 {
 fn learn_drafting(
     rates: &mut Rates,
     method: &Method,
-    models: &Models,
+    profile: &Profile,
     drafted: &Drafted,
     [prompt, visual]: [usize; 2],
 ) {
@@ -145,40 +156,40 @@ fn learn_drafting(
     let comparable = chain && matches!(method.acceptance, Acceptance::Exact {});
     let Some(share) = method.context.share().filter(|_| comparable) else { return };
     if drafted.asked >= ENOUGH
-        && let Some(key) = key("offering", &method.drafter, models)
+        && let Some(key) = key("offering", &method.drafter, profile)
     {
         rates.learn_number(&key, drafted.offered as f64 / drafted.asked as f64);
     }
     if drafted.judged < ENOUGH {
         return;
     }
-    learn_calibration(rates, method, share, models, drafted);
-    if let Some(key) = key(&format!("passing {share}"), &method.drafter, models) {
+    learn_calibration(rates, method, share, profile, drafted);
+    if let Some(key) = key(&passing(share), &method.drafter, profile) {
         let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
         rates.learn_number(&key, chance);
     }
     let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
     for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
-        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, models) {
+        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, profile) {
             let chance = (found as f64 / known as f64).max(0.001);
             rates.learn_number(&key, chance);
         }
     }
     let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
-    let taken = decoder_of(&method.drafter, models)
+    let taken = decoder_of(&method.drafter, profile)
         .and_then(|config| Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token)));
-    if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, models), taken) {
+    if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, profile), taken) {
         rates.learn(&key, rate);
     }
 }
 
 /// Learn how often drafts of each class pass, and how many are of it. What was known of a class counts for [`ENOUGH`] drafts.
-fn learn_calibration(rates: &mut Rates, method: &Method, share: f64, models: &Models, drafted: &Drafted) {
+fn learn_calibration(rates: &mut Rates, method: &Method, share: f64, profile: &Profile, drafted: &Drafted) {
     let seen: usize = drafted.by_confidence.iter().map(|class| class[0]).sum();
-    let Some(key) = key(&calibrated(share), &method.drafter, models).filter(|_| seen >= ENOUGH) else {
+    let Some(key) = key(&calibrated(share), &method.drafter, profile).filter(|_| seen >= ENOUGH) else {
         return;
     };
-    let before = calibration(rates, &method.drafter, share, models);
+    let before = calibration(rates, &method.drafter, share, profile);
     let chance = (drafted.passed as f64 / drafted.judged as f64).clamp(0.01, 0.99);
     let before = before.unwrap_or_else(|| Calibration::usual(chance));
     let weight = ENOUGH as f64;
@@ -193,27 +204,28 @@ fn learn_calibration(rates: &mut Rates, method: &Method, share: f64, models: &Mo
 }
 
 /// The inputs of the speed of writing with this method, relative to the target alone.
-pub(super) fn writing_key(method: &Method, models: &Models) -> String {
-    let drafter = models.drafter.as_ref().map(|drafter| rates::key(Part::Token, drafter)).unwrap_or_default();
+pub(super) fn writing_key(method: &Method, profile: &Profile) -> String {
+    let key = |model: &ModelProfile| model.identity.key(Part::Token);
+    let drafter = profile.drafter.as_ref().map(key).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(method).unwrap_or_default().hash(&mut hasher);
-    let (name, values, target) = (&method.name, hasher.finish(), rates::key(Part::Token, &models.target));
+    let (name, values, target) = (&method.name, hasher.finish(), profile.target.identity.key(Part::Token));
     format!("writing {name} {values:016x}, {target}, {drafter}")
 }
 
 /// Learn the speed of writing from a finished run over a prompt of so many tokens.
-fn learn_writing(rates: &mut Rates, method: &Method, models: &Models, stats: &Stats, prompt: usize) {
-    let (target, t1_ms) = (&models.target, stats.timings.t1_ms);
+fn learn_writing(rates: &mut Rates, method: &Method, profile: &Profile, stats: &Stats, prompt: usize) {
+    let (target, t1_ms) = (&profile.target, stats.timings.t1_ms);
     let slots = prompt + stats.emitted as usize / 2;
-    let token = mac_count::token(target.decoder().config(), slots);
-    let key = rates::key(Part::Token, target);
+    let token = mac_count::token(&target.text, slots);
+    let key = target.identity.key(Part::Token);
     let like = rates.get(&key).map_or(Rate::unknown(Part::Token), |known| known.0);
     if let Some(rate) = Rate::of(&token, t1_ms, &like) {
         rates.learn(&key, rate);
     }
     let share = stats.timings.generate_ms() / stats.emitted as f64 / t1_ms;
     if share > 0.0 && stats.emitted >= 8 {
-        rates.learn_number(&writing_key(method, models), share);
+        rates.learn_number(&writing_key(method, profile), share);
     }
     rates.save();
 }

@@ -5,16 +5,21 @@
 //! Within the run its contenders may take over from each other by what they show ([`specreel_speculate::auto`]).
 //!
 //! `choice` chooses, by the speeds of `timing` and by the `knowledge` that earlier runs have left; `estimate` says what a run takes,
-//! before its clip is decoded; `notes` are what its user should know.
+//! before its clip is decoded; `advice` what drafters are expected to gain with models that need not be loaded; `notes` are what its user should know.
 
+mod advice;
 mod choice;
 mod estimate;
 mod knowledge;
 mod notes;
+mod profile;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::choice::{Answer, Question};
+use self::{
+    choice::{Answer, Question},
+    profile::Profile,
+};
 use crate::{
     cache::{Clip, KV_HEADROOM, Prefill},
     command::RunRequest,
@@ -25,7 +30,11 @@ use crate::{
 use specreel_record::{Chosen, Expected, Failure};
 use specreel_speculate::{Drafter, Method, Placing, VisualContext, auto::Contender, context::Pruner};
 
-pub(crate) use self::estimate::{Forecast, Layout};
+pub use self::advice::{Advice, Advisor, Evidence, Expectation, measure_speeds};
+pub(crate) use self::{
+    estimate::{Forecast, Layout},
+    knowledge::learn_further,
+};
 
 /// What a run does.
 pub(crate) struct RunPlan {
@@ -131,7 +140,8 @@ impl Planner<'_> {
     /// What the plan's method stands for, after a prompt of so many tokens; `target_ms` is the time of a target row, 0 if it is not
     /// known. `None` where it leaves nothing open.
     fn answer(&self, plan: &RunPlan, clip: &Clip, prompt: usize, target_ms: f64) -> Option<Answer> {
-        let question = self.question(&plan.method, clip, prompt, plan.max_new_tokens);
+        let profile = Profile::of(self.models);
+        let question = self.question(&profile, &plan.method, clip, prompt, plan.max_new_tokens);
         self.with_rates(|rates| question.answer(rates, target_ms))
     }
 
@@ -144,7 +154,8 @@ impl Planner<'_> {
         max_new_tokens: usize,
     ) -> Vec<Contender> {
         let (prompt, visual) = (read.prompt.ids.len(), clip.facts.grid.len());
-        let question = self.question(&self.request.method, clip, prompt, max_new_tokens);
+        let profile = Profile::of(self.models);
+        let question = self.question(&profile, &self.request.method, clip, prompt, max_new_tokens);
         // Draft heads that read states of the target which are there.
         let reads = |recipe| {
             self.models.head(recipe).is_some_and(|head| {
@@ -167,7 +178,8 @@ impl Planner<'_> {
     }
 
     fn question<'q>(
-        &'q self,
+        &self,
+        profile: &'q Profile,
         method: &'q Method,
         clip: &Clip,
         prompt: usize,
@@ -175,7 +187,7 @@ impl Planner<'_> {
     ) -> Question<'q> {
         Question {
             method,
-            models: self.models,
+            profile,
             prompt,
             visual: clip.facts.grid.len(),
             patches: clip.patches.grid,

@@ -1,8 +1,10 @@
-//! How long things take: speeds from finished stages (`pace`, kept by `rates`) or from short passes (`probe`); and how much of a
+//! How long things take: speeds from finished stages (`pace`, kept by `rates`) or from short passes (`probe`) and
+//! whole ones (`passes`); and how much of a
 //! time went into waiting for processors that other programs used (`contention`).
 
 mod contention;
 mod pace;
+pub(crate) mod passes;
 pub(crate) mod probe;
 pub(crate) mod rates;
 

@@ -49,8 +49,13 @@ impl Rate {
     /// `None` where nothing was done or no time passed.
     pub fn of(work: &MacCount, ms: f64, like: &Rate) -> Option<Self> {
         let scale = ms / like.ms(work);
-        let rate = Self { products: like.products * scale, attention: like.attention * scale };
+        let rate = like.times(scale);
         rate.is_sane().then_some(rate)
+    }
+
+    /// The rate of work that takes so many times as long.
+    pub fn times(&self, factor: f64) -> Self {
+        Self { products: self.products * factor, attention: self.attention * factor }
     }
 
     /// A rate of no particular speed with the usual cost of attention.

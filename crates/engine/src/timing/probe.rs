@@ -16,6 +16,7 @@ use specreel_model::{
     processor::{Grid, Patches},
     vision::VisionError,
 };
+use specreel_record::median;
 
 /// Slots before the pass in which attention is timed.
 const CONTEXT: usize = 2048;
@@ -27,6 +28,11 @@ const TOWER_SIDE: usize = 16;
 /// not from a processor's cache.
 const TOKEN_SHARE: usize = 8;
 const TOKEN_LAYERS: usize = 4;
+/// Passes of a single row that warm up, and those that are timed.
+const TOKEN_WARM_UP: usize = 2;
+const TOKEN_PASSES: usize = 5;
+/// Passes over a part of a prompt of which the fastest counts: little disturbs it, and much can only add to it.
+const PROMPT_PASSES: usize = 2;
 
 /// The layers of a decoder that a single row is timed on.
 fn token_layers(model: &VideoLlm) -> usize {
@@ -46,9 +52,10 @@ pub(crate) fn decoder_work(model: &VideoLlm) -> MacCount {
     let (decoder, mut c) = (model.decoder(), model.decoder().config().clone());
     let rows = decoder.chunk();
     c.layers = prompt_layers(&c);
-    let passes = mac_count::prompt(&c, 0, rows) * 2.0 + mac_count::prompt(&c, CONTEXT, rows);
+    let first = mac_count::prompt(&c, 0, rows) * (1 + PROMPT_PASSES) as f64;
+    let later = mac_count::prompt(&c, CONTEXT, rows);
     c.layers = token_layers(model);
-    passes + mac_count::prompt(&c, 0, 1) * 2.0
+    first + later + mac_count::token(&c, 0) * (TOKEN_WARM_UP + TOKEN_PASSES) as f64
 }
 
 /// The speeds of reading a prompt and of writing a token: passes through the first layers.
@@ -69,8 +76,11 @@ pub(crate) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
     };
     // The first pass reads the weights into memory, where the file is mapped.
     pass(&mut sequence)?;
-    sequence.truncate(0);
-    let first_ms = pass(&mut sequence)?;
+    let mut first_ms = f64::INFINITY;
+    for _ in 0..PROMPT_PASSES {
+        sequence.truncate(0);
+        first_ms = pass(&mut sequence)?.min(first_ms);
+    }
     let copy = sequence.fork(rows, rows)?;
     let whole_copies = (CONTEXT - rows) / rows;
     for _ in 0..whole_copies {
@@ -85,16 +95,20 @@ pub(crate) fn decoder(model: &VideoLlm) -> Result<[Option<Rate>; 2]> {
         exact.or_else(|| Rate::of(&(first + later), first_ms + later_ms, &Rate::unknown(Part::Prompt)));
 
     let few = Arc::new(whole.first_layers(token_layers(model)));
-    let c = few.config().clone();
-    let mut sequence = Sequence::new(few, 2);
+    // A row takes mostly the time of reading the weights, and the first layers and the head may have other types than the rest.
+    let share = few.matrix_bytes() as f64 / whole.matrix_bytes().max(1) as f64;
+    let passes = TOKEN_WARM_UP + TOKEN_PASSES;
+    let mut sequence = Sequence::new(few, passes);
     let mut row = || -> Result<f64> {
         let started = Instant::now();
-        sequence.feed(&ids[..1], &Taps::default())?;
+        let pass = sequence.feed(&ids[..1], &Taps::default())?;
+        sequence.logits(&pass.states)?;
         sequence.synchronize()?;
         Ok(since(started))
     };
-    row()?;
-    let token = Rate::of(&mac_count::prompt(&c, 0, 1), row()?, &Rate::unknown(Part::Token));
+    let mut all = (0..passes).map(|_| row()).collect::<Result<Vec<f64>>>()?;
+    let ms = median(all.split_off(TOKEN_WARM_UP)).unwrap_or_default() / share.max(1e-9);
+    let token = Rate::of(&mac_count::token(whole.config(), 0), ms, &Rate::unknown(Part::Token));
     Ok([prompt, token])
 }
 

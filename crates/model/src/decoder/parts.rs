@@ -169,7 +169,7 @@ pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
 }
 
 /// The head; the embedding table if they are tied.
-pub(super) fn head(c: &TextConfig) -> FusedMatrix {
+pub(crate) fn head(c: &TextConfig) -> FusedMatrix {
     let name = if c.tied { "model.embed_tokens" } else { "lm_head" };
     FusedMatrix {
         tensors: vec![(name.to_owned(), c.vocab)],
@@ -245,6 +245,27 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
     let matrices: u64 = matrices(c).map(|matrix| matrix.bytes(dtype) as u64).sum();
     matrices + (c.vocab * c.hidden * table) as u64
+}
+
+/// Bytes that a pass of `rows` rows and its logits read of matrices of these sizes, as
+/// [`DeviceDecoder::pass_bytes`](super::DeviceDecoder::pass_bytes) has them of a loaded decoder; the head has `logits` rows.
+pub(crate) fn pass_bytes(
+    c: &TextConfig,
+    logits: usize,
+    rows: usize,
+    bytes: impl Fn(&FusedMatrix) -> usize,
+) -> usize {
+    let layer = |index: usize| {
+        let attention = attention(c, index).iter().map(&bytes).sum::<usize>();
+        let convolved = convolutions(c, index).into_iter().flat_map(|(_, sublayers)| sublayers);
+        let convolved = convolved.map(|(matrix, _)| bytes(&matrix)).sum::<usize>();
+        let feed_forward = match feed_forward(c, index) {
+            FeedForward::Dense { gate_up, down } => bytes(&gate_up) + bytes(&down),
+            FeedForward::Sparse(experts) => experts.pass_bytes(rows, &bytes),
+        };
+        attention + convolved + feed_forward
+    };
+    (0..c.layers).map(layer).sum::<usize>() + bytes(&super::shortlist::head(c, logits))
 }
 
 /// The matrices of the language model, the head last.

@@ -255,7 +255,7 @@ impl Facts {
 }
 
 /// Bytes of a matrix on a GPU.
-fn on_gpu(tensor: &StoredTensor<'_>) -> u64 {
+pub(super) fn on_gpu(tensor: &StoredTensor<'_>) -> u64 {
     let kind = TensorType::ALL.into_iter().find(|kind| kind.name() == tensor.dtype);
     let (outputs, inputs) = (tensor.shape[0], tensor.shape[1..].iter().product());
     kind.map_or(tensor.bytes, |kind| kind.bytes_on_gpu(outputs, inputs) as u64)

@@ -80,6 +80,13 @@ impl DraftCost {
         Self { front_ms: 0.0, ..self }
     }
 
+    /// What it takes if drafts fail so many times as often, and drafting one takes so many times as long.
+    pub fn with(self, failing: f64, row: f64) -> Self {
+        let chance = (1.0 - (1.0 - self.chance) * failing).clamp(0.0, 0.995);
+        let calibration = self.calibration.failing(failing);
+        Self { chance, calibration, row_ms: self.row_ms * row, ..self }
+    }
+
     /// The time until a text of `tokens` is written with chains of the best length or the best tree; `target_ms` is the time of a target row, and
     /// `further` what another row of its pass costs, relative to it ([`Contender::further`]).
     pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
@@ -176,6 +183,18 @@ mod tests {
         for measured in [0.0, 1.0] {
             assert!((0.0..1.0).contains(&chance_at(0.0, &[(1.0, measured)], 0.75)));
         }
+    }
+
+    #[test]
+    fn the_more_drafts_fail_and_the_longer_one_takes_the_longer_the_text() {
+        let cost = DraftCost::usual([0.0, 2.0], 0.8);
+        let ms = |failing, row| cost.with(failing, row).expected_ms(100, 10.0, 0.25);
+        assert!((ms(1.0, 1.0) - cost.expected_ms(100, 10.0, 0.25)).abs() < 1e-6);
+        assert!(ms(0.5, 1.0) < ms(1.0, 1.0) && ms(1.0, 1.0) < ms(2.0, 1.0));
+        assert!(ms(1.0, 0.5) < ms(1.0, 1.0) && ms(1.0, 1.0) < ms(1.0, 2.0));
+        assert!((cost.with(2.0, 1.0).chance - 0.6).abs() < 1e-12);
+        // The worst is to draft nothing.
+        assert_eq!(ms(9.0, 9.0), 1000.0);
     }
 
     #[test]

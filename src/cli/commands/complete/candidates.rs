@@ -32,7 +32,7 @@ pub fn attach(command: Command, name: &str) -> Command {
 
 fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
     Some(match (command, argument) {
-        ("" | "caption" | "compare" | "inspect", "video" | "videos") => videos(),
+        ("" | "caption" | "compare" | "inspect" | "models advise", "video" | "videos") => videos(),
         ("compare", "methods") | (_, "method") | ("methods show", "name") => methods(),
         ("methods check", "file") => method_files(),
         (_, "set") => sets(),

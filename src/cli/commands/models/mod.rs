@@ -1,5 +1,6 @@
-//! `specreel models`: lists, inspects, downloads and removes models, manages converted weights, and offers downloads before a run.
+//! `specreel models`: lists, inspects, downloads and removes models, advises on drafters, manages converted weights, and offers downloads before a run.
 
+mod advise;
 mod cache;
 mod known;
 mod list;
@@ -18,6 +19,7 @@ pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
         ModelsCommand::List => list::run(args.json, config),
         ModelsCommand::Known => known::run(args.json),
         ModelsCommand::Inspect { model, dtype } => show::run(model, *dtype, args.json, config),
+        ModelsCommand::Advise(advise) => advise::run(advise, args.json, config),
         ModelsCommand::Pull { id } => pull::run(id, args.json, config),
         ModelsCommand::Remove { model } => remove::run(model, args.json),
         ModelsCommand::Cache(cache) => cache::run(cache, args.json, config),

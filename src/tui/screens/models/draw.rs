@@ -164,7 +164,10 @@ fn details(model: &Model, entry: Option<ModelRow<'_>>, columns: usize, theme: &T
                 names => format!("drafters here: {}", text::clean_line(&names)),
             };
             let drafters = is_target.then_some((drafters, dim));
-            obstacle.into_iter().chain(tower).chain(memory).chain(drafters).chain([path]).collect()
+            let advice = stored.advice.clone().filter(|_| model.models.tab == Tab::Drafter);
+            let advice = advice.map(|advice| (advice, plain));
+            let words = obstacle.into_iter().chain(tower).chain(memory).chain(advice);
+            words.chain(drafters).chain([path]).collect()
         }
         ModelRow::Published(published) => {
             let drafters = match published.drafters {
