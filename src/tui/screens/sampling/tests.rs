@@ -99,7 +99,8 @@ fn a_wrong_value_says_why_and_is_not_applied() {
         notice(&mut studio)
     );
     assert!(is_shown::<BaseList>(&mut studio), "another one can be chosen");
-    assert_eq!((studio.model().sampling.base(), studio.model().sampling.controls.top_k), ("model", Some(5)));
+    let kept = &studio.model().sampling;
+    assert_eq!((kept.base(), kept.controls.top_k), ("model", Some(5)));
 }
 
 #[test]
