@@ -36,11 +36,12 @@ actions! {
     PreviousPane "previous_pane" "focus the previous pane";
     Prompt "prompt" "edit the prompt";
     Methods "methods" "select a method";
-    KnobUp "knob_up" "increase the method's parameter and re-run";
-    KnobDown "knob_down" "decrease the method's parameter and re-run";
+    KnobUp "knob_up" "increase the method's parameter and re-run; in a box, the value under the cursor";
+    KnobDown "knob_down" "decrease the method's parameter and re-run; in a box, the value under the cursor";
     NextKnob "next_knob" "select the method's next parameter";
     FollowUp "follow_up" "ask a follow-up question about the shown caption";
     Presets "presets" "select a preset prompt";
+    Sampling "sampling" "set how the next runs are sampled: presets, temperature, penalties, seed";
     Compare "compare" "compare several methods on the shown clip and prompt";
     Comparison "comparison" "show the last comparison";
     Sweep "sweep" "run the method over a range of its parameter: speedup against quality";
@@ -90,7 +91,7 @@ actions! {
     Faster "faster" "play faster";
     Skip "skip" "jump to the end of the playback";
     Edit "edit" "edit the method, or type a value";
-    Reset "reset" "reset the method to its preset";
+    Reset "reset" "reset the method to its preset, or a value of the sampling to its base's";
     Save "save" "save the method, or the edited caption, as a file";
     Editor "editor" "edit the prompt in $VISUAL or $EDITOR";
     Export "export" "export the shown run as text, Markdown, HTML or subtitles";
@@ -115,7 +116,7 @@ impl Action {
         Self::ALL.iter().copied().find(|a| a.name() == name)
     }
 
-    /// True if it starts work of the engine, or has it load models.
+    /// True if it starts work of the engine, says how that is done, or has it load models.
     pub(crate) fn needs_engine(self) -> bool {
         matches!(
             self,
@@ -124,6 +125,7 @@ impl Action {
                 | Self::Speech
                 | Self::Again
                 | Self::FollowUp
+                | Self::Sampling
                 | Self::Compare
                 | Self::Sweep
                 | Self::Verify

@@ -44,6 +44,7 @@ contexts! {
     Player "player" "Playback";
     Methods "methods" "Method picker";
     Edit "edit" "Method editor";
+    Sampling "sampling" "Sampling";
     Pick "pick" "Methods to compare";
     Compare "compare" "Comparison";
     Timeline "timeline" "Timeline";
@@ -105,6 +106,7 @@ impl KeyContext {
             KeyContext::List
             | KeyContext::Methods
             | KeyContext::Edit
+            | KeyContext::Sampling
             | KeyContext::Pick
             | KeyContext::Models
             | KeyContext::Sessions

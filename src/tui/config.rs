@@ -11,7 +11,7 @@ use specreel_client::catalog::{ModelPair, ModelStore};
 use specreel_client::{Transcript, dirs::Dirs, user_methods};
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, Pace, Span};
-use specreel_speculate::Method;
+use specreel_speculate::{Method, SamplingControls};
 use specreel_video::{Division, Frame, Rule, cuts};
 
 pub use specreel_client::PromptPreset;
@@ -161,6 +161,8 @@ impl Default for StudioConfig {
             method: String::new(),
             request: RunRequest {
                 prompt: "Describe the video.".into(),
+                text: SamplingControls::default(),
+                stop_loops: true,
                 logprobs: 5,
                 ..RunRequest::default()
             },

@@ -2,6 +2,7 @@
 
 use std::{ops::Range, path::Path};
 
+use super::sampling::SamplingChoice;
 use crate::tui::picker::cycle;
 use specreel_batch::{self as batch, Existing, Progress, Sidecar, rows::Caption};
 use specreel_record::Cues;
@@ -57,6 +58,7 @@ pub(crate) struct Batch {
     pub phase: Phase,
     pub prompt: String,
     pub method: Method,
+    pub sampling: SamplingChoice,
     pub runs: Range<u64>,
     pub progress: Progress,
     pub retries: bool,

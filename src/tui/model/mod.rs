@@ -17,6 +17,7 @@ pub(crate) mod prompt;
 pub(crate) mod queue;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod sampling;
 pub(crate) mod search;
 pub(crate) mod sessions;
 pub(crate) mod stack;
@@ -41,6 +42,7 @@ use prompt::PromptEditor;
 use queue::Queue;
 use run::Runs;
 pub(crate) use run::{Activity, Run, Subject};
+use sampling::SamplingChoice;
 use sessions::Sessions;
 use specreel_demo as assets;
 use specreel_record::Ready;
@@ -84,6 +86,8 @@ pub(crate) struct Model {
     pub library: Library,
     pub prompt: PromptEditor,
     pub methods: Methods,
+    /// Of the next runs.
+    pub sampling: SamplingChoice,
     pub models: Models,
     pub runs: Runs,
     pub queue: Queue,
@@ -122,6 +126,7 @@ impl Model {
             library,
             prompt: PromptEditor::new(&config.request.prompt),
             methods: Methods::new(config.methods.clone(), &config.method),
+            sampling: SamplingChoice::of(&config.request),
             models: Models { loaded: config.loaded.clone(), ..Models::default() },
             runs: Runs { next: 1, ..Runs::default() },
             queue: Queue::default(),

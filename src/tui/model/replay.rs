@@ -104,6 +104,7 @@ pub(crate) fn described(id: u64, started: &Started, pace: Pace, methods: &Method
         },
         label: text::clean_line(&label),
         method: known,
+        sampling: None,
         autoregressive: method["drafter"]["kind"] == "none",
         lossless: *lossless,
         replayed: false,

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::compare::Comparison;
+use super::{compare::Comparison, sampling::SamplingChoice};
 use specreel_client::{Transcript, present::player::Player};
 use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
@@ -65,6 +65,8 @@ pub(crate) struct Run {
     pub label: String,
     /// The method, if this version knows all of it.
     pub method: Option<Method>,
+    /// How its text is sampled; of a saved run that is not known.
+    pub sampling: Option<SamplingChoice>,
     pub autoregressive: bool,
     pub lossless: bool,
     /// It is played from a saved run.

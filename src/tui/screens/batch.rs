@@ -62,6 +62,7 @@ fn choose_marked(model: &mut Model) {
         phase: Phase::Chosen,
         prompt,
         method,
+        sampling: model.sampling.clone(),
         runs: 0..0,
         progress: Progress::default(),
         retries: false,

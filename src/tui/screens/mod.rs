@@ -18,6 +18,7 @@ pub(crate) mod models;
 pub(crate) mod open;
 pub(crate) mod presets;
 pub(crate) mod preview;
+pub(crate) mod sampling;
 pub(crate) mod save_method;
 pub(crate) mod search;
 pub(crate) mod segments;

@@ -7,8 +7,8 @@ use crate::look::{Action, KeyContext};
 use crate::tui::model::{Model, Tone};
 use crate::tui::screens::{
     ask, batch, compare, compare_picker, export, filter, help, history::PromptHistory, methods::MethodPicker,
-    models, open::OpenLine, presets::PresetList, preview, search, segments, sessions, speech, themes,
-    timeline,
+    models, open::OpenLine, presets::PresetList, preview, sampling::SamplingScreen, search, segments,
+    sessions, speech, themes, timeline,
 };
 use crate::tui::update::{
     engine_problem, export::write, inspect, methods, panes, search as find, steps, verify, watch,
@@ -49,6 +49,7 @@ fn act_everywhere(model: &mut Model, action: Action) {
         Action::Methods => model.screens.open(MethodPicker::new(model)),
         Action::FollowUp => ask::open(model),
         Action::Presets => model.screens.open(PresetList::default()),
+        Action::Sampling => model.screens.open(SamplingScreen::default()),
         Action::Help => help::open(model),
         Action::KnobUp => methods::turn(model, true),
         Action::KnobDown => methods::turn(model, false),

@@ -66,8 +66,8 @@ fn an_active_run_is_not_lost_by_one_key() {
 #[test]
 fn the_status_line_always_shows_how_to_go_back() {
     for (columns, rows) in [(60, 16), (80, 24), (100, 30)] {
-        let boxes = "m | m tab | m tab down e | m ctrl-s | c | c enter | p | o | v | S | ? | / | L | \
-                 e ctrl-r";
+        let boxes = "m | m tab | m tab down e | m ctrl-s | c | c enter | p | % | % enter | % down enter | o | v | S | ? | \
+                 / | L | e ctrl-r";
         for keys in boxes.split(" | ") {
             let mut studio = with_pictures(columns, rows);
             press(&mut studio, keys);

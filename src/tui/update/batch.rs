@@ -36,7 +36,7 @@ pub(crate) fn send(model: &mut Model) {
     let clips: Vec<_> = waiting.map(|clip| clip.clip.clone()).collect();
     let first = model.runs.next;
     let subject = Subject { prompt: batch.prompt.clone(), ..Subject::default() };
-    let request = runs::waiting(model, subject, batch.method.clone()).request;
+    let request = batch.sampling.asked(runs::waiting(model, subject, batch.method.clone()).request);
     model.runs.next = first + clips.len() as u64;
     (batch.runs, batch.phase) = (first..model.runs.next, Phase::Running);
     batch.progress = batch::Progress { total: clips.len(), ..batch::Progress::default() };
@@ -81,9 +81,9 @@ pub(crate) fn begun(model: &mut Model, event: &Event) {
         prompt: batch.prompt.clone(),
         ..Subject::default()
     };
-    let method = batch.method.clone();
+    let (method, sampling) = (batch.method.clone(), batch.sampling.clone());
     // The next clip does not wait until this one has been watched.
-    let run = runs::live(model, event.run, subject, method, Pace::Off);
+    let run = runs::live(model, event.run, subject, (method, sampling), Pace::Off);
     let is_last = model.runs.shown + 1 >= model.runs.all.len();
     // A run that is being watched is shown to its end.
     let follow = is_last && model.caption.inspector.is_none() && !model.is_playing();

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::tui::model::{Model, Run, Subject, Tone, queue::Waiting};
+use crate::tui::model::{Model, Run, Subject, Tone, queue::Waiting, sampling::SamplingChoice};
 use crate::tui::update::{batch, engine_problem, remember, segments, verify};
 use crate::tui::{effect::Effect, pane::Pane, view::is_stacked};
 use specreel_client::present::{formats::plural, player::Player};
@@ -107,13 +107,19 @@ pub(crate) fn prompt_to_run(model: &mut Model) -> Option<String> {
 /// A numbered request to run this method, and its run.
 pub(crate) fn waiting(model: &mut Model, subject: Subject, method: Method) -> Waiting {
     let id = model.runs.next;
-    let request = RunRequest { measure: true, ..request_of(model, id, &subject, &method) };
-    let run = live(model, id, subject, method, model.config.pace);
+    let sampling = model.sampling.clone();
+    let request = RunRequest { measure: true, ..request_of(model, id, &subject, (&method, &sampling)) };
+    let run = live(model, id, subject, (method, sampling), model.config.pace);
     model.runs.next += 1;
     Waiting { request, run }
 }
 
-pub(crate) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Method) -> RunRequest {
+pub(crate) fn request_of(
+    model: &Model,
+    id: u64,
+    subject: &Subject,
+    (method, sampling): (&Method, &SamplingChoice),
+) -> RunRequest {
     let first = subject.before.first().map_or(&subject.prompt, |turn| &turn.prompt);
     let preset = model.config.presets.iter().find(|preset| preset.text.trim() == first.trim()).cloned();
     let usual = &model.config.request;
@@ -134,16 +140,23 @@ pub(crate) fn request_of(model: &Model, id: u64, subject: &Subject, method: &Met
     if let Some(said) = &subject.said {
         said.precede(&mut request);
     }
-    request
+    sampling.asked(request)
 }
 
-pub(crate) fn live(model: &Model, id: u64, subject: Subject, method: Method, pace: Pace) -> Run {
+pub(crate) fn live(
+    model: &Model,
+    id: u64,
+    subject: Subject,
+    (method, sampling): (Method, SamplingChoice),
+    pace: Pace,
+) -> Run {
     Run {
         subject,
         label: model.methods.label_of(&method),
         autoregressive: method.is_autoregressive(),
         lossless: method.lossless(),
         method: Some(method),
+        sampling: Some(sampling),
         replayed: false,
         saved: None,
         summary: None,

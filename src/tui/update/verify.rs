@@ -39,7 +39,8 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
     if model.is_running() {
         return Err(info("the engine is busy: verify the run once it is over"));
     }
-    let Some(method) = run.method.clone().filter(|_| run.log.whole().is_finished()) else {
+    let asked = run.method.clone().zip(run.sampling.clone());
+    let Some((method, sampling)) = asked.filter(|_| run.log.whole().is_finished()) else {
         return Err(info("only a finished run can be verified"));
     };
     if let Some(problem) = engine_problem(model) {
@@ -47,7 +48,7 @@ fn request(model: &mut Model) -> Result<(Proof, RunRequest), (Tone, String)> {
     }
     let (of, ids) = (run.id(), run.log.whole().ids().to_vec());
     let number = UNSEEN + model.runs.next;
-    let request = runs::request_of(model, of, &run.subject, &method).verifying(number, &ids);
+    let request = runs::request_of(model, of, &run.subject, (&method, &sampling)).verifying(number, &ids);
     model.runs.next += 1;
     Ok((Proof { of, tokens: ids.len(), log: RunLog::new(number) }, request))
 }

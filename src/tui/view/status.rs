@@ -213,8 +213,8 @@ fn useful(model: &Model) -> &'static [Action] {
     use Action::{
         Again, Back, Compare, Copy, Down, Export, Faster, Filter, Heat, Help, History, Inspect, Interrupt,
         KnobUp, Mark, MarkAll, Methods, NextLoosened, NextMatch, NextPane, Open, Pause, Presets, Preview,
-        Prompt, Quit, Run, Search, SeekForward, Segments, Sessions, Skip, StepForward, Steps, TokenForward,
-        Verify,
+        Prompt, Quit, Run, Sampling, Search, SeekForward, Segments, Sessions, Skip, StepForward, Steps,
+        TokenForward, Verify,
     };
     if let Some(screen) = model.screens.top() {
         return screen.keys(model).hints;
@@ -226,7 +226,7 @@ fn useful(model: &Model) -> &'static [Action] {
         KeyContext::Steps => &[Down, NextLoosened, Inspect, NextPane, Back, Help],
         KeyContext::Player => &[Pause, StepForward, Faster, Skip, SeekForward, Back, Again, Help],
         KeyContext::Prompt if busy => &[Back, Interrupt, NextPane, Help],
-        KeyContext::Prompt => &[Run, NextPane, Presets, Methods, History, Help],
+        KeyContext::Prompt => &[Run, NextPane, Presets, Methods, History, Sampling, Help],
         _ if model.back_cancels() => &[Back, Methods, NextPane, Help],
         _ if busy => &[Back, Interrupt, Methods, NextPane, Help],
         KeyContext::Library if model.shows_player() => {
@@ -236,7 +236,7 @@ fn useful(model: &Model) -> &'static [Action] {
             &[Run, Mark, MarkAll, Filter, Back, Help, Quit]
         }
         KeyContext::Library => {
-            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Help, Quit]
+            &[Run, Preview, Methods, Filter, Open, Prompt, NextPane, Segments, Sessions, Sampling, Help, Quit]
         }
         KeyContext::Reading if !model.caption.search.query.is_empty() => {
             &[NextMatch, Back, Search, NextPane, Help]
@@ -244,7 +244,7 @@ fn useful(model: &Model) -> &'static [Action] {
         _ if model.runs.all.is_empty() => &[Run, Methods, Prompt, NextPane, Help, Quit],
         _ => &[
             Again, Methods, KnobUp, Compare, Inspect, Steps, Verify, Copy, Export, NextPane, Search,
-            Sessions, Help, Quit,
+            Sessions, Sampling, Help, Quit,
         ],
     }
 }

@@ -317,7 +317,7 @@ fn any_key(rng: &mut impl Rng) -> Key {
     const KEYS: &str = "enter esc tab shift-tab up down left right home end pageup pagedown backspace delete space ctrl-c \
                         ctrl-u ctrl-w ctrl-j ctrl-l alt-enter alt-up alt-down alt-backspace f1 f2 f3 f4 f5 f6 m m p / ? o e \
                         r r y t q [ ] \\ < > h j k l g G S d n , . + minus \
-                        i i n N v c C w x e s b E";
+                        i i n N v c C w x e s b E % %";
     let keys: Vec<&str> = KEYS.split_whitespace().collect();
     if rng.random_bool(0.8) {
         return Key::parse(keys[rng.random_range(0..keys.len())]).unwrap();

@@ -172,6 +172,23 @@ fn a_method_taken_apart() {
 }
 
 #[test]
+fn how_the_next_runs_are_sampled() {
+    for (theme, size) in THEMES.into_iter().zip(SIZES) {
+        let mut studio = ready(theme, size.0, size.1);
+        press(&mut studio, "%");
+        look("sampling", &studio, size);
+        press(&mut studio, "enter end");
+        look("sampling_bases", &studio, size);
+        press(&mut studio, "enter down right down enter");
+        look("sampling_value", &studio, size);
+        press(&mut studio, "9 enter");
+        look("sampling_set", &studio, size);
+        press(&mut studio, "esc");
+        look("sampled", &studio, size);
+    }
+}
+
+#[test]
 fn a_run_saved_as_a_file() {
     let mut studio = streaming("dark", 100, 30);
     press(&mut studio, "b s down");
