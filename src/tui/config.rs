@@ -8,9 +8,9 @@ use crate::tui::images::{self, ImageProtocol};
 use crate::tui::{question::Answers, window::Notify};
 use specreel_batch::{Existing, Sidecar};
 use specreel_client::catalog::{ModelPair, ModelStore};
-use specreel_client::{Transcript, dirs::Dirs, user_methods};
+use specreel_client::{Transcript, dirs::Dirs, sampling::SamplingPresets, user_methods};
 use specreel_engine::RunRequest;
-use specreel_record::{Cues, Pace, Span};
+use specreel_record::{Cues, OnLoop, Pace, Span};
 use specreel_speculate::{Method, SamplingControls};
 use specreel_video::{Division, Frame, Rule, cuts};
 
@@ -89,6 +89,8 @@ pub struct StudioConfig {
     /// The models are the embedded ones, which know only the clips with titles.
     pub embedded: bool,
     pub presets: Vec<PromptPreset>,
+    /// What texts can be sampled by.
+    pub sampling_presets: Arc<SamplingPresets>,
     /// Name of the theme; `auto` is dark or light, depending on the terminal.
     pub theme: String,
     /// The file that remembers the theme chosen last, used instead of `theme`; it need not exist. None remembers none.
@@ -162,7 +164,7 @@ impl Default for StudioConfig {
             request: RunRequest {
                 prompt: "Describe the video.".into(),
                 text: SamplingControls::default(),
-                stop_loops: true,
+                on_loop: OnLoop::Stop,
                 logprobs: 5,
                 ..RunRequest::default()
             },
@@ -172,6 +174,7 @@ impl Default for StudioConfig {
             models_file: dirs.as_ref().map(Dirs::models),
             embedded: false,
             presets: PromptPreset::built_in(false),
+            sampling_presets: Arc::new(SamplingPresets::built_in()),
             theme: "auto".into(),
             theme_file: of(|dirs| &dirs.state, "theme"),
             is_first: false,

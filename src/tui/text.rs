@@ -57,7 +57,9 @@ pub(crate) fn clean_event(mut event: Event) -> Event {
                 texts.chain([&mut token.text]).chain(&mut token.target_text).for_each(&mut each);
             }
         }
-        EventKind::Done { text, .. } | EventKind::Edited { text } => each(text),
+        EventKind::Done { text, .. } | EventKind::Edited { text } | EventKind::Retry { note: text, .. } => {
+            each(text)
+        }
         EventKind::Failed(failure) => {
             [&mut failure.error].into_iter().chain(&mut failure.hint).for_each(each)
         }

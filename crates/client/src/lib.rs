@@ -65,8 +65,8 @@ pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
 pub use interrupt::Interrupt;
 pub use prompts::PromptPreset;
 pub use settings::{
-    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, OnLoop,
-    Origin, Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
+    Charset, Config, DEFAULT_MAX_NEW_TOKENS, DEFAULT_PROMPT, Existing, ImageProtocol, Layer, Notify, Origin,
+    Setting, Settings, SidecarChoice, parse_device, parse_tower_dtype,
 };
 pub use start::StudioStart;
 pub use transcript::Transcript;

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 pub use self::config::Config;
-use specreel_record::{Cues, Failure, FailureClass, Pace};
+use specreel_record::{Cues, Failure, FailureClass, OnLoop, Pace};
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
 pub const DEFAULT_PROMPT: &str = "Describe the video in detail.";
@@ -207,7 +207,7 @@ settings! {
     dry_breakers: Vec<String>,
     /// Random seed.
     seed: u64,
-    /// What becomes of a caption that repeats itself without end: stop (it ends after the first of the repeated passages) or keep; default stop.
+    /// What becomes of a caption that repeats itself without end: stop (it ends after the first of the repeated passages), retry (it is written again, up to twice, with another seed and a DRY penalty) or keep; default stop.
     on_loop: OnLoop,
     /// Limit of visual tokens of a video: frames become smaller, then fewer; default no limit.
     #[file(serde(deserialize_with = "visual_tokens"))]
@@ -268,17 +268,6 @@ impl Settings {
         }
         settings
     }
-}
-
-/// What becomes of a caption that repeats itself without end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnLoop {
-    /// It ends after the first of the repeated passages
-    #[default]
-    Stop,
-    /// It goes on up to its limit
-    Keep,
 }
 
 /// How the studio draws pictures.

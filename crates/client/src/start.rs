@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::catalog::{ModelPair, Store};
-use crate::{PromptPreset, Settings};
+use crate::{PromptPreset, Settings, sampling::SamplingPresets};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
@@ -31,6 +31,7 @@ pub struct StudioStart {
     /// The file that remembers the pair chosen last; none if a pair was named.
     pub models_file: Option<PathBuf>,
     pub presets: Vec<PromptPreset>,
+    pub sampling_presets: SamplingPresets,
     /// What every run is asked for.
     pub request: RunRequest,
     /// Only ASCII characters can be drawn.

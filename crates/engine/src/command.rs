@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 pub use specreel_model::{grammar::Constraint, template::Turn};
-use specreel_record::{Segment, Span};
+use specreel_record::{OnLoop, Segment, Span};
 use specreel_speculate::{Method, SamplingControls, context::Pruner};
 use specreel_video::{HeldFrames, Sampling};
 
@@ -49,8 +49,8 @@ pub struct RunRequest {
     /// The caption ends before the first of these texts that is written, and its tokens with the one in which that text ends. What
     /// the model thinks may hold them.
     pub stop: Vec<String>,
-    /// End a caption that repeats itself without end, after the first of the repeated passages.
-    pub stop_loops: bool,
+    /// What becomes of a caption that repeats itself without end.
+    pub on_loop: OnLoop,
     /// What the answer has to be; none is any text. What the model thinks before it is free.
     pub constraint: Option<Constraint>,
     /// Sampling of the text.
@@ -99,7 +99,7 @@ impl Default for RunRequest {
             max_new_tokens: 256,
             cut_to_window: false,
             stop: Vec::new(),
-            stop_loops: false,
+            on_loop: OnLoop::Keep,
             constraint: None,
             text: SamplingControls::greedy(),
             logprobs: 0,

@@ -379,8 +379,9 @@ impl Trial {
         // If this fails, the context may be half-written.
         cache.writing = Some(key.clone());
         let FinishedRun { plan, selection, .. } = &self.run;
-        let RunPlan { contenders, earlier, .. } = plan;
-        let decoding = Decoding { method, contenders, earlier, max_new_tokens, plain_passes, on_draft: None };
+        let RunPlan { contenders, earlier, sampling, .. } = plan;
+        let decoding =
+            Decoding { method, contenders, earlier, sampling, max_new_tokens, plain_passes, on_draft: None };
         let reason = bench.with_runner(self, ends, |runner| {
             let drafter = match method.drafts() {
                 true => runner.ensure_drafter(plan, cache, key, selection, &mut Stats::default())?,

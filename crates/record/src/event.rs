@@ -306,6 +306,15 @@ pub enum EventKind {
     /// The drafts of the step that follows, while the target verifies them: sent where a step takes long enough to be seen.
     Draft(Draft),
     Step(Step),
+    /// The text so far is withdrawn, since it repeated itself without end: steps of a new one follow ([`OnLoop::Retry`]).
+    Retry {
+        /// Tokens that were written in vain.
+        tokens: u64,
+        /// How the new text is sampled, as in [`Started`].
+        sampling: Box<serde_json::Value>,
+        /// Both in words.
+        note: String,
+    },
     /// The run ended normally or was cancelled.
     Done {
         reason: StopReason,

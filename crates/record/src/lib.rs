@@ -59,7 +59,7 @@ pub use pieces::Pieces;
 pub use session::{Session, SessionError};
 pub use span::{Cues, Segment, Span, ToolCall, ToolCalls, Turn, clock};
 pub use speedup::{Baseline, BaselineKind, Interval, Limits, Measured, Speedup};
-pub use stats::{Stats, StopReason, Timings, VerdictCounts};
+pub use stats::{OnLoop, Stats, StopReason, Timings, VerdictCounts};
 pub use step::{Busy, Step, Switched, Token};
 pub use traffic::Traffic;
 pub use verdict::Verdict;

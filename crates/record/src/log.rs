@@ -118,6 +118,7 @@ impl RunLog {
             }
             EventKind::Draft(draft) => self.draft = Some(draft.clone()),
             EventKind::Step(step) => self.step(step),
+            EventKind::Retry { sampling, note, .. } => self.retry(sampling, note),
             EventKind::Done { reason, text, ids, stats } => {
                 match reason {
                     StopReason::Stop | StopReason::Loop => self.cut(text),
@@ -130,6 +131,16 @@ impl RunLog {
             }
             EventKind::Speed { .. } | EventKind::Verified(_) | EventKind::Edited { .. } => {}
         }
+    }
+
+    /// Forget what was written.
+    fn retry(&mut self, sampling: &serde_json::Value, note: &str) {
+        let Self { run, planned, started, stage, estimate, prompt, notes, .. } = std::mem::take(self);
+        let started =
+            started.map(|started| Started { sampling: Some(Box::new(sampling.clone())), ..started });
+        let state = RunState::Running;
+        *self = Self { run, planned, started, state, stage, estimate, prompt, notes, ..Self::default() };
+        self.note(&[note.to_owned()]);
     }
 
     fn note(&mut self, notes: &[String]) {
@@ -157,6 +168,10 @@ impl RunLog {
             } else {
                 self.push(&token.text, merged, Some(merged.deciding), token.thinking);
             }
+        }
+        if step.beyond_stop > 0 {
+            let shown: usize = self.chunks.iter().map(|chunk| chunk.text.len()).sum();
+            self.keep(shown.saturating_sub(step.beyond_stop));
         }
         if let Some(switched) = &step.switched {
             self.note(&[switched.words()]);
@@ -197,7 +212,12 @@ impl RunLog {
         if !self.shown().starts_with(whole) {
             return;
         }
-        let mut left = whole.len();
+        self.keep(whole.len());
+    }
+
+    /// Keep so many bytes of the chunks.
+    fn keep(&mut self, bytes: usize) {
+        let mut left = bytes;
         self.chunks.retain_mut(|chunk| {
             chunk.text.truncate(left);
             left -= chunk.text.len();

@@ -151,8 +151,10 @@ impl Session {
 
 /// True for a JSON object with an `event` that this version does not know.
 fn is_unknown_event(line: &[u8]) -> bool {
-    const KNOWN: [&str; 9] =
-        ["ready", "started", "stage", "prompt", "draft", "step", "done", "failed", "speed"];
+    const KNOWN: [&str; 13] = [
+        "ready", "started", "stage", "estimate", "prompt", "draft", "step", "retry", "done", "failed",
+        "speed", "verified", "edited",
+    ];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let name = value.as_ref().and_then(|v| v.get("event")?.as_str());
     name.is_some_and(|name| !KNOWN.contains(&name))

@@ -4,6 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{Speedup, Step, Traffic, Verdict, speedup};
 
+/// What becomes of a text that repeats itself without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLoop {
+    /// It ends after the first of the repeated passages
+    #[default]
+    Stop,
+    /// It is written again, up to twice, with another seed and a DRY penalty
+    Retry,
+    /// It goes on up to its limit
+    Keep,
+}
+
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -111,6 +111,9 @@ pub struct Step {
     pub accepted: usize,
     /// The tokens emitted by this step: the accepted drafts, then the target's own token where there is one.
     pub tokens: Vec<Token>,
+    /// Bytes at the end of their text that are not part of the caption, since a stop text begins before them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beyond_stop: usize,
     /// As [`Token::nearest_visual`], for the token before this step's first one.
     #[serde(rename = "root_looks", default, skip_serializing_if = "Vec::is_empty")]
     pub root_nearest_visual: Vec<(u32, f32)>,
@@ -186,6 +189,11 @@ impl Busy {
     pub fn both_ms(&self) -> f64 {
         (self.target[1].min(self.drafter[1]) - self.target[0].max(self.drafter[0])).max(0.0)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl Step {

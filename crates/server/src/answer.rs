@@ -6,7 +6,6 @@ use crate::api::{
 };
 use specreel_client::present::ledger::{self, Mark};
 use specreel_client::present::{reason::reason, statistics::account, verdicts::Role};
-use specreel_engine::StopText;
 use specreel_record::{Event, EventKind, Failure, Pieces, RunLog, RunState, StopReason, Token};
 
 /// The log-probability of what is less likely than can be said, as OpenAI writes it.
@@ -42,7 +41,6 @@ pub struct Answer {
     log: RunLog,
     /// What of the request has no effect, or could not be read.
     notes: Vec<String>,
-    stop: StopText,
     /// How many of the most likely tokens to report; none reports no log-probabilities.
     logprobs: Option<usize>,
     tokens: usize,
@@ -52,26 +50,19 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer of a run; it ends before one of the texts of `stop`.
-    pub fn new(
-        run: u64,
-        notes: Vec<String>,
-        stop: Vec<String>,
-        logprobs: Option<usize>,
-        display: bool,
-    ) -> Self {
-        let (log, stop) = (RunLog::new(run), StopText::new(stop));
-        Self { log, notes, stop, logprobs, tokens: 0, thoughts: 0, display }
+    /// The answer of a run.
+    pub fn new(run: u64, notes: Vec<String>, logprobs: Option<usize>, display: bool) -> Self {
+        Self { log: RunLog::new(run), notes, logprobs, tokens: 0, thoughts: 0, display }
     }
 
     pub fn apply(&mut self, event: &Event) -> Added {
         let chunks = self.log.apply(event).chunks;
         let mut added = Added::default();
         for chunk in &self.log.chunks()[chunks] {
-            self.stop.push(&chunk.text, &mut added.text);
+            added.text.push_str(&chunk.text);
         }
-        if self.log.is_over() {
-            self.stop.finish(&mut added.text);
+        if matches!(event.kind, EventKind::Retry { .. }) {
+            (self.tokens, self.thoughts) = (0, 0);
         }
         for thought in &self.log.thinking()[self.thoughts..] {
             if !MARKS.contains(&thought.text.trim()) {
@@ -101,6 +92,11 @@ impl Answer {
             added.row = ledger::rows(&self.log, steps.saturating_sub(1)..steps).pop().map(row);
         }
         added
+    }
+
+    /// Tokens so far, thoughts included.
+    pub fn tokens(&self) -> usize {
+        self.tokens
     }
 
     /// True once the run has ended.
@@ -156,6 +152,10 @@ impl Answer {
         let run = RunReport {
             method: self.log.name().to_owned(),
             lossless: self.log.is_lossless(),
+            reason: match self.log.state() {
+                RunState::Done(reason) => Some(*reason),
+                _ => None,
+            },
             verdicts: stats.verdicts.clone(),
             tau: stats.tau,
             emitted_per_step: stats.emitted_per_step,

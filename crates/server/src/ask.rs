@@ -1,10 +1,12 @@
 //! From a chat request to a run.
 
-use crate::api::{ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role};
+use crate::api::{
+    ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role, TextFields,
+};
 use crate::videos::{Source, Video, Videos};
 use crate::{app::App, error::ApiError, options::Listener};
 use specreel_engine::{RunRequest, Turn};
-use specreel_record::{Failure, ToolCalls};
+use specreel_record::{Failure, OnLoop, ToolCalls};
 use specreel_speculate::{Method, SamplingControls};
 use specreel_video::Sampling;
 
@@ -52,7 +54,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     let logprobs = logprobs(&request)?;
     let base = &app.defaults.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
-    let text = sampling_of(&request, &base.text);
+    let text = sampling_of(&request.text, &base.text);
     let (thinking, effort) = match request.reasoning_effort {
         Some(effort) if effort == "none" => (false, None),
         Some(effort) => (true, Some(effort)),
@@ -89,7 +91,12 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         // Drafts are reported, and no client is to see what another one's answer said.
         reuse_texts: false,
         text,
-        stop: if request.stop.is_empty() { base.stop.clone() } else { request.stop },
+        on_loop: match base.on_loop {
+            // What was sent cannot be withdrawn.
+            OnLoop::Retry if stream => OnLoop::Stop,
+            on_loop => on_loop,
+        },
+        stop: if request.text.stop.is_empty() { base.stop.clone() } else { request.text.stop },
         logprobs: logprobs.map_or(0, |count| count.max(1)),
         ..base.clone()
     };
@@ -104,7 +111,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
 
 /// How the answer is sampled: as the request says, else as the server. At temperature 0, what only cuts off unlikely tokens has no effect:
 /// clients send it all the same.
-fn sampling_of(request: &ChatRequest, base: &SamplingControls) -> SamplingControls {
+fn sampling_of(request: &TextFields, base: &SamplingControls) -> SamplingControls {
     let count = |value: Option<i64>| value.map(|value| usize::try_from(value).unwrap_or(0));
     let base = base.clone();
     let temperature = request.temperature.or(base.temperature);

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{
     ChatRequest, Content, Extension, Fields, Limit, MAX_NEW_TOKENS, MediaUrl, Message, Part, Role,
+    TextFields, text_fields,
 };
 use crate::app::{App, SharedApp};
 use crate::ask::{self, Asked};
@@ -104,6 +105,8 @@ struct CaptionVideo {
     method: Option<String>,
     /// Longest answer in tokens.
     max_new_tokens: Option<u32>,
+    #[schemars(flatten)]
+    text: TextFields,
     /// First second of the video to look at.
     start: Option<f64>,
     /// Last second of the video to look at.
@@ -124,6 +127,8 @@ struct AskVideo {
     question: String,
     /// Longest answer in tokens.
     max_new_tokens: Option<u32>,
+    #[schemars(flatten)]
+    text: TextFields,
     /// File of what is said in the video: SubRip, WebVTT, or Whisper's JSON.
     transcript: Option<String>,
     /// Have the server's speech model listen to the video first.
@@ -165,6 +170,7 @@ impl<'de> Deserialize<'de> for CaptionVideo {
                 prompt: fields.string("prompt")?,
                 method: fields.string("method")?,
                 max_new_tokens: fields.count("max_new_tokens", MAX_NEW_TOKENS)?,
+                text: text_fields(fields)?,
                 start: fields.number("start", f64::MIN..=f64::MAX)?,
                 end: fields.number("end", f64::MIN..=f64::MAX)?,
                 transcript: fields.string("transcript")?,
@@ -181,6 +187,7 @@ impl<'de> Deserialize<'de> for AskVideo {
                 path: fields.need("path", "a string")?.string()?,
                 question: fields.need("question", "a string")?.string()?,
                 max_new_tokens: fields.count("max_new_tokens", MAX_NEW_TOKENS)?,
+                text: text_fields(fields)?,
                 transcript: fields.string("transcript")?,
                 transcribe: fields.flag("transcribe")?,
             })
@@ -217,9 +224,10 @@ impl Tools {
         Parameters(call): Parameters<CaptionVideo>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let CaptionVideo { path, prompt, method, max_new_tokens, start, end, transcript, transcribe } = call;
+        let CaptionVideo { path, prompt, method, max_new_tokens, text, start, end, transcript, transcribe } =
+            call;
         let extension = Extension { method, start, end, ..said(transcript, transcribe) };
-        let chat = chat(path, prompt.unwrap_or_default(), max_new_tokens, extension);
+        let chat = ChatRequest { text, ..chat(path, prompt.unwrap_or_default(), max_new_tokens, extension) };
         Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
 
@@ -230,8 +238,8 @@ impl Tools {
         Parameters(call): Parameters<AskVideo>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let AskVideo { path, question, max_new_tokens, transcript, transcribe } = call;
-        let chat = chat(path, question, max_new_tokens, said(transcript, transcribe));
+        let AskVideo { path, question, max_new_tokens, text, transcript, transcribe } = call;
+        let chat = ChatRequest { text, ..chat(path, question, max_new_tokens, said(transcript, transcribe)) };
         Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
     }
 
@@ -288,13 +296,10 @@ impl Tools {
             let Asked { run, video, notes, .. } = asked;
             let most = run.max_new_tokens;
             let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), notes, Vec::new(), None, false);
-            let (mut text, mut tokens) = (String::new(), 0);
+            let mut answer = Answer::new(ticket.run(), notes, None, false);
             while let Some(event) = ticket.next().await {
-                let added = answer.apply(&event);
-                text.push_str(&added.text);
-                tokens += added.tokens.len();
-                progress.tell(&event, tokens, most).await;
+                answer.apply(&event);
+                progress.tell(&event, answer.tokens(), most).await;
             }
             match (answer.failure(), answer.finish_reason()) {
                 (Some(failure), _) => Err(ApiError::failure(failure, None).message),
@@ -302,7 +307,7 @@ impl Tools {
                 (None, Some(reason)) => {
                     let report = answer.report(Vec::new());
                     let mut value = serde_json::to_value(report.run).map_err(|e| e.to_string())?;
-                    value["text"] = text.trim().into();
+                    value["text"] = answer.log().shown().trim().into();
                     value["finish_reason"] = reason.into();
                     Ok(value)
                 }

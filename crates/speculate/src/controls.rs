@@ -76,6 +76,9 @@ pub struct SamplingControls {
 /// What breaks repetitions, if a request does not say; llama.cpp's.
 const BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
 
+/// What each try at a text that repeated itself adds to the DRY multiplier; what its authors recommend for all of it.
+const RETRY_DRY: f32 = 0.8;
+
 /// A value that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlError {
@@ -217,6 +220,18 @@ impl SamplingControls {
                 },
             },
             breakers: self.dry_breakers.clone().unwrap_or(breakers),
+        }
+    }
+
+    /// Those of another try, of which there were so many before, at a text that repeated itself without end: with the next seed, and
+    /// a DRY multiplier that is higher by 0.8 each time.
+    pub fn retried(&self, tries: u32, model: &ModelSampling) -> Self {
+        let TextSampling { sampler, processors, .. } = self.resolve(model);
+        let seed = sampler.seed.wrapping_add(u64::from(tries));
+        Self {
+            seed: if sampler.is_greedy() { self.seed } else { Some(seed) },
+            dry_multiplier: Some(processors.dry.multiplier + RETRY_DRY * tries as f32),
+            ..self.clone()
         }
     }
 

@@ -38,10 +38,10 @@ use specreel_bench::{
     step::{self, StepOptions},
     videos::OwnVideos,
 };
-use specreel_client::{OnLoop, Settings, catalog};
+use specreel_client::{Settings, catalog};
 use specreel_model::{ModelSpec, processor::FrameLimits, shapes};
 use specreel_modelled::profile::Profile;
-use specreel_record::Failure;
+use specreel_record::{Failure, OnLoop};
 use specreel_scenes::world::TRAINING_SEEDS;
 use specreel_speculate::{Method, SamplingBase};
 use specreel_video::Sampling;
@@ -161,7 +161,7 @@ fn setup(
     if settings.sampling.value.is_none() {
         request.text.base = SamplingBase::Greedy;
     }
-    request.stop_loops = settings.on_loop.value == Some(OnLoop::Stop);
+    request.on_loop = settings.on_loop.or(OnLoop::Keep);
     Ok(Setup { models, ignore_memory: args.run.ignore_memory, request, profiles })
 }
 

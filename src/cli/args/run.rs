@@ -6,10 +6,11 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{
     sampling::SamplingArgs,
-    values::{choice, device, dtype, fps, kv_type, rope, tower_dtype},
+    values::{choice, device, dtype, fps, kv_type, rope, some_text, tower_dtype},
 };
-use specreel_client::{Layer, OnLoop};
+use specreel_client::Layer;
 use specreel_model::family::Rope;
+use specreel_record::OnLoop;
 use specreel_tensor::{DeviceChoice, KvType, WeightType};
 
 pub const MODELS: &str = "Models";
@@ -115,6 +116,9 @@ pub struct RunArgs {
     /// How much to think, if the model's chat template offers it, for example low (Qwen3.8: xhigh, medium, low)
     #[arg(long, value_name = "EFFORT", help_heading = TEXT)]
     pub reasoning_effort: Option<String>,
+    /// End the caption before this text (repeatable)
+    #[arg(long, value_name = "TEXT", help_heading = TEXT, allow_hyphen_values = true, value_parser = some_text)]
+    pub stop: Vec<String>,
     /// What becomes of a caption that repeats itself without end [default: stop]
     #[arg(long, value_name = "WHAT", help_heading = TEXT, value_parser = choice::<OnLoop>())]
     pub on_loop: Option<OnLoop>,

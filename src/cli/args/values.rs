@@ -5,9 +5,10 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use specreel_batch::{Existing, Kind, Sidecar};
-use specreel_client::{Charset, ImageProtocol, OnLoop};
+use specreel_client::{Charset, ImageProtocol};
 use specreel_model::family::Rope;
 use specreel_record::Cues;
+use specreel_record::OnLoop;
 use specreel_tensor::{KvType, WeightType};
 
 pub use specreel_client::parse_device as device;
@@ -61,6 +62,11 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     ranged(text, |s| (0.0..=86_400.0).contains(s), "seconds from 0 to 86400")
 }
 
+/// A text that is not empty.
+pub fn some_text(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("expected a text that is not empty".into()) } else { Ok(text.to_owned()) }
+}
+
 pub fn share(text: &str) -> Result<f64, String> {
     ranged(text, |s| (0.0..=1.0).contains(s), "a number from 0 to 1")
 }
@@ -87,6 +93,7 @@ pub fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
 impl Choice for OnLoop {
     const VALUES: &'static [(Self, &'static str, &'static str)] = &[
         (Self::Stop, "stop", "it ends after the first of the repeated passages"),
+        (Self::Retry, "retry", "it is written again, up to twice, with another seed and a DRY penalty"),
         (Self::Keep, "keep", "it goes on up to its limit"),
     ];
 }

@@ -11,7 +11,7 @@ use crate::cli::args::run::OutputArgs;
 use crate::cli::output::printer::{PrintError, Printer, Style};
 use specreel_client::{Sink, present::export::timed};
 use specreel_engine::memory_check;
-use specreel_record::{Cues, Span, Stage, Verification};
+use specreel_record::{Cues, OnLoop, Span, Stage, Verification};
 
 /// Exit code if an answer ended before it was what `--schema` or `--grammar` asks for.
 pub(super) const INCOMPLETE: i32 = 5;
@@ -38,6 +38,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
     caption.request.measure = output.measure.measures(is_watched);
     let limit = caption.request.max_new_tokens;
+    let retries = caption.request.on_loop == OnLoop::Retry;
     let file = caption.request.video.clone();
     let shown = !(output.quiet || output.json && std::io::stdout().is_terminal());
     let search = RefCell::new(Progress::new(shown));
@@ -85,7 +86,10 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;
     let session = kept.session(output)?;
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
-    let style = Style { timed: part.format.timed(), steps: *steps, ..style(output, part.cues.of(config)) };
+    // A line of a terminal stays; a file has only what counts.
+    let late = retries && !std::io::stdout().is_terminal();
+    let style =
+        Style { timed: part.format.timed(), steps: *steps, late, ..style(output, part.cues.of(config)) };
     let mut printer =
         Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
     printer.summarizes(part.summary.is_some());
@@ -148,6 +152,7 @@ pub(super) fn style(output: &OutputArgs, cues: Cues) -> Style {
         timed: None,
         cues,
         steps: false,
+        late: false,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::args::config::{ConfigArgs, File, What};
 use crate::look::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme};
-use specreel_client::{Layer, PromptPreset, Setting};
+use specreel_client::{Layer, PromptPreset, Setting, sampling::SamplingPresets};
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
@@ -68,11 +68,12 @@ fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     Ok(if files.iter().any(|f| !f.problems.is_empty()) { FailureClass::Input.exit_code() } else { 0 })
 }
 
-fn check(dirs: &Dirs) -> [UserFile; 5] {
+fn check(dirs: &Dirs) -> [UserFile; 6] {
     let config = dirs.config.join("config.toml");
     let keymap = dirs.config.join("keymap.toml");
     let themes = dirs.config.join("themes");
     let prompts = dirs.config.join("prompts.toml");
+    let sampling = dirs.config.join("sampling.toml");
     let mistakes = match Config::read(&config) {
         Ok(config) => mistakes(&config),
         Err(failure) => vec![failure],
@@ -87,6 +88,11 @@ fn check(dirs: &Dirs) -> [UserFile; 5] {
         file("themes", themes, looks),
         file("methods", user_methods::folder(dirs), texts(user_methods::all(Some(dirs)).1)),
         file("prompts", prompts.clone(), texts(PromptPreset::read(&prompts).err().into_iter().collect())),
+        file(
+            "sampling",
+            sampling.clone(),
+            texts(SamplingPresets::with_file(Some(&sampling)).err().into_iter().collect()),
+        ),
     ]
 }
 

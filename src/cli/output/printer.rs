@@ -119,6 +119,9 @@ impl<O: Write, E: Write> Printer<O, E> {
     }
 
     pub fn event(&mut self, event: &Event) -> Result<Flow, PrintError> {
+        if matches!(event.kind, EventKind::Retry { .. }) {
+            self.withdraw()?;
+        }
         if let Some(session) = &mut self.session {
             session.append(&event_line(event)?).map_err(PrintError::Session)?;
         }
@@ -369,10 +372,26 @@ impl<O: Write, E: Write> Printer<O, E> {
         Ok(())
     }
 
-    /// True if the caption is written at the end: the lines of its steps would tear it apart. That stdout is no terminal does
-    /// not help: `| tee` shows both on one screen, `2>&1` writes them to one file.
+    /// True if the caption is written at the end: it may be withdrawn, or the lines of its steps would tear it apart. That stdout is no
+    /// terminal does not help those: `| tee` shows both on one screen, `2>&1` writes them to one file.
     fn holds(&self) -> bool {
-        self.style.steps && !self.style.json && self.style.timed.is_none()
+        (self.style.steps || self.style.late) && !self.style.json && self.style.timed.is_none()
+    }
+
+    /// What was written of the caption does not count: end its line, if it is on one.
+    fn withdraw(&mut self) -> io::Result<()> {
+        self.held = false;
+        if self.style.json || self.ends_line {
+            return Ok(());
+        }
+        let rest = self.wrapper.finish();
+        self.pieces(rest)?;
+        self.paint("")?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()?;
+        self.ends_line = true;
+        self.wrapper = Wrapper::new(self.style.columns);
+        self.begin()
     }
 
     /// Write a caption that was held back.

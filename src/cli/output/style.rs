@@ -32,4 +32,6 @@ pub struct Style {
     pub cues: Cues,
     /// Each step as a line on stderr.
     pub steps: bool,
+    /// The text may be withdrawn: it is written at its end.
+    pub late: bool,
 }

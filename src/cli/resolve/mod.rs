@@ -12,7 +12,9 @@ use crate::cli::terminal;
 use specreel_client::asked::{self, Asked};
 use specreel_client::catalog::{self, Store, remembered};
 use specreel_client::{
-    Config, DEFAULT_MAX_NEW_TOKENS, OnLoop, PromptPreset, Settings, StudioStart, dirs::Dirs, sampling,
+    Config, DEFAULT_MAX_NEW_TOKENS, PromptPreset, Settings, StudioStart,
+    dirs::Dirs,
+    sampling::{self, SamplingPresets},
     user_methods,
 };
 use specreel_demo as assets;
@@ -116,6 +118,11 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure
         Ok(presets) => (presets, None),
         Err(failure) => (PromptPreset::built_in(embedded), Some(failure)),
     };
+    let own = SamplingPresets::with_file(sampling::file(dirs.as_ref()).as_deref());
+    let (sampling_presets, unsampled) = match own {
+        Ok(presets) => (presets, None),
+        Err(failure) => (SamplingPresets::built_in(), Some(failure)),
+    };
     Ok(StudioStart {
         models,
         ignore_memory: args.run.ignore_memory,
@@ -130,11 +137,12 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure
         store,
         models_file,
         presets,
+        sampling_presets,
         // A preset's system message belongs to its prompt, which may be another one by the next run.
         request: RunRequest { system: settings.system.value.clone(), ..request },
         ascii: !terminal::draws_unicode(settings.charset.or_default()),
         settings,
-        problems: problems.into_iter().chain(problem).collect(),
+        problems: problems.into_iter().chain(problem).chain(unsampled).collect(),
     })
 }
 
@@ -240,8 +248,13 @@ pub fn request(
         constraint: constraint::of(args)?,
         max_new_tokens: settings.max_new_tokens.or(DEFAULT_MAX_NEW_TOKENS) as usize,
         reuse_texts: settings.reuse_texts.or(true),
-        stop_loops: settings.on_loop.or_default() == OnLoop::Stop,
-        text: sampling::controls(settings, args.sampling.logit_bias.clone())?,
+        stop: args.stop.clone(),
+        on_loop: settings.on_loop.or_default(),
+        text: sampling::controls(
+            settings,
+            args.sampling.logit_bias.clone(),
+            sampling::file(Dirs::find().as_ref()).as_deref(),
+        )?,
         ..RunRequest::default()
     })
 }

@@ -126,7 +126,7 @@ impl Model {
             library,
             prompt: PromptEditor::new(&config.request.prompt),
             methods: Methods::new(config.methods.clone(), &config.method),
-            sampling: SamplingChoice::of(&config.request),
+            sampling: SamplingChoice::of(&config.request, &config.sampling_presets),
             models: Models { loaded: config.loaded.clone(), ..Models::default() },
             runs: Runs { next: 1, ..Runs::default() },
             queue: Queue::default(),

@@ -1,16 +1,20 @@
 //! How the texts of the next runs are sampled: a base, and values that are set over it, as rows that can be changed one by one.
 
-use specreel_client::sampling;
+use std::sync::Arc;
+
+use specreel_client::sampling::SamplingPresets;
 use specreel_engine::RunRequest;
 use specreel_model::text::ModelSampling;
+use specreel_record::OnLoop;
 use specreel_speculate::{ControlError, SamplingBase, SamplingControls, TextSampling};
 
 /// The sampling of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SamplingChoice {
     pub controls: SamplingControls,
-    /// A caption that repeats itself without end is stopped.
-    pub stops_loops: bool,
+    /// What becomes of a caption that repeats itself without end.
+    pub on_loop: OnLoop,
+    presets: Arc<SamplingPresets>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -178,22 +182,12 @@ pub(crate) fn row(at: usize) -> Row {
     }
 }
 
-/// The names of the bases.
-pub(crate) fn bases() -> Vec<&'static str> {
-    let presets = sampling::presets().keys().map(String::as_str);
-    ["model", "greedy"].into_iter().chain(presets).collect()
-}
-
-/// What a base does, in words.
-pub(crate) fn describe_base(name: &str) -> String {
-    match sampling::base(name) {
-        Ok(SamplingBase::Model) => "what the model asks for".into(),
-        Ok(base) => SamplingControls { base, ..SamplingControls::default() }
-            .resolve(&ModelSampling::default())
-            .describe(),
-        Err(problem) => problem,
-    }
-}
+/// What becomes of a loop, in the order of the keys, with its name and in words.
+const ON_LOOP: [(OnLoop, &str, &str); 3] = [
+    (OnLoop::Stop, "stop", "stopped"),
+    (OnLoop::Retry, "retry", "written again"),
+    (OnLoop::Keep, "keep", "kept"),
+];
 
 impl Row {
     pub fn name(self) -> &'static str {
@@ -278,19 +272,36 @@ fn beside<T: Copy + PartialOrd>(value: &mut Option<T>, steps: &[T], up: bool) ->
 impl Default for SamplingChoice {
     /// What the model asks for; loops are stopped.
     fn default() -> Self {
-        Self { controls: SamplingControls::default(), stops_loops: true }
+        let presets = Arc::new(SamplingPresets::built_in());
+        Self { controls: SamplingControls::default(), on_loop: OnLoop::Stop, presets }
     }
 }
 
 impl SamplingChoice {
-    /// The sampling that a request has.
-    pub fn of(request: &RunRequest) -> Self {
-        Self { controls: request.text.clone(), stops_loops: request.stop_loops }
+    /// The sampling that a request has, and what it can be based on.
+    pub fn of(request: &RunRequest, presets: &Arc<SamplingPresets>) -> Self {
+        Self { controls: request.text.clone(), on_loop: request.on_loop, presets: presets.clone() }
     }
 
     /// The request with this sampling.
     pub fn asked(&self, request: RunRequest) -> RunRequest {
-        RunRequest { text: self.controls.clone(), stop_loops: self.stops_loops, ..request }
+        RunRequest { text: self.controls.clone(), on_loop: self.on_loop, ..request }
+    }
+
+    /// The names of the bases.
+    pub fn bases(&self) -> Vec<&str> {
+        self.presets.bases().collect()
+    }
+
+    /// What a base does, in words.
+    pub fn describe_base(&self, name: &str) -> String {
+        match self.presets.base(name) {
+            Ok(SamplingBase::Model) => "what the model asks for".into(),
+            Ok(base) => SamplingControls { base, ..SamplingControls::default() }
+                .resolve(&ModelSampling::default())
+                .describe(),
+            Err(problem) => problem,
+        }
     }
 
     pub fn base(&self) -> &str {
@@ -320,7 +331,7 @@ impl SamplingChoice {
                 let is_known = !self.is_open(control);
                 is_known.then(|| control.of(&self.of_base())).flatten()
             }),
-            Row::OnLoop => Some(if self.stops_loops { "stop" } else { "keep" }.into()),
+            Row::OnLoop => Some(self.loops().0.into()),
         }
     }
 
@@ -345,7 +356,7 @@ impl SamplingChoice {
     /// Errors: the first value that is not allowed, for people.
     fn with(&self, controls: SamplingControls) -> Result<Self, String> {
         match controls.check() {
-            Ok(()) => Ok(Self { controls, stops_loops: self.stops_loops }),
+            Ok(()) => Ok(Self { controls, ..self.clone() }),
             Err(ControlError { control, problem }) => {
                 let named = CONTROLS.iter().find(|named| named.key == control);
                 Err(format!("{}: {problem}", named.map_or(control, |named| named.name)))
@@ -355,14 +366,18 @@ impl SamplingChoice {
 
     /// With the base of this name. Errors: why not, for people.
     pub fn on(&self, base: &str) -> Result<Self, String> {
-        self.with(SamplingControls { base: sampling::base(base)?, ..self.controls.clone() })
+        self.with(SamplingControls { base: self.presets.base(base)?, ..self.controls.clone() })
     }
 
     /// With a row adjusted up or down. Errors: why not, for people.
     pub fn turned(&self, row: Row, up: bool) -> Result<Self, String> {
         match row {
             Row::Base => self.turned_base(up),
-            Row::OnLoop => Ok(Self { stops_loops: !self.stops_loops, ..self.clone() }),
+            Row::OnLoop => {
+                let (at, n) = (self.loop_at(), ON_LOOP.len());
+                let (on_loop, ..) = ON_LOOP[(if up { at + 1 } else { at + n - 1 }) % n];
+                Ok(Self { on_loop, ..self.clone() })
+            }
             Row::Value(control) => {
                 let mut controls = self.controls.clone();
                 if !self.is_set(row) {
@@ -380,7 +395,7 @@ impl SamplingChoice {
 
     /// With the next base that goes with the values that are set.
     fn turned_base(&self, up: bool) -> Result<Self, String> {
-        let bases = bases();
+        let bases = self.bases();
         let n = bases.len();
         let at = bases.iter().position(|base| *base == self.base()).unwrap_or(0);
         let mut problem = None;
@@ -408,7 +423,7 @@ impl SamplingChoice {
     pub fn reset(&self, row: Row, start: &Self) -> Result<Self, String> {
         match row {
             Row::Base => Ok(start.clone()),
-            Row::OnLoop => Ok(Self { stops_loops: start.stops_loops, ..self.clone() }),
+            Row::OnLoop => Ok(Self { on_loop: start.on_loop, ..self.clone() }),
             Row::Value(control) => self.typed(control, ""),
         }
     }
@@ -427,14 +442,24 @@ impl SamplingChoice {
     /// Its name, with what is set over the base; none if all is as the model asks and loops are stopped.
     pub fn label(&self) -> Option<String> {
         let base = Some(self.base().to_owned()).filter(|base| base != "model");
-        let loops = (!self.stops_loops).then(|| "loops kept".to_owned());
+        let loops = (self.on_loop != OnLoop::Stop).then(|| format!("loops {}", self.loops().1));
         let words: Vec<String> = base.into_iter().chain(self.changes()).chain(loops).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 
+    fn loop_at(&self) -> usize {
+        ON_LOOP.iter().position(|(on_loop, ..)| *on_loop == self.on_loop).unwrap_or_default()
+    }
+
+    /// The name of what becomes of a loop, and that in words.
+    fn loops(&self) -> (&'static str, &'static str) {
+        let (_, name, words) = ON_LOOP[self.loop_at()];
+        (name, words)
+    }
+
     /// What holds, in words.
     pub fn describe(&self) -> String {
-        let (changes, loops) = (self.changes().join(", "), if self.stops_loops { "stopped" } else { "kept" });
+        let (changes, (_, loops)) = (self.changes().join(", "), self.loops());
         let text = match &self.controls.base {
             SamplingBase::Model if changes.is_empty() => "as the model asks".into(),
             SamplingBase::Model => format!("as the model asks, with {changes}"),
@@ -581,7 +606,7 @@ mod tests {
     fn the_bases_take_turns_without_those_that_contradict_a_value() {
         let turns = |mut choice: SamplingChoice, up| {
             let mut names = Vec::new();
-            for _ in 0..bases().len() {
+            for _ in 0..choice.bases().len() {
                 choice = choice.turned(Row::Base, up).unwrap();
                 names.push(choice.base().to_owned());
             }
@@ -589,7 +614,10 @@ mod tests {
         };
         let all = turns(SamplingChoice::default(), true);
         assert_eq!((all[0].as_str(), all.last().unwrap().as_str()), ("greedy", "model"));
-        assert_eq!(turns(SamplingChoice::default(), false)[0], *bases().last().unwrap());
+        assert_eq!(
+            turns(SamplingChoice::default(), false)[0],
+            *SamplingChoice::default().bases().last().unwrap()
+        );
         let cut = typed(&SamplingChoice::default(), "top-k", "5").unwrap();
         assert!(!turns(cut, true).contains(&"greedy".to_owned()));
     }
@@ -598,12 +626,12 @@ mod tests {
     fn a_request_has_what_was_chosen() {
         let chosen = typed(&on("qwen3-vl"), "seed", "7").unwrap().turned(Row::OnLoop, true).unwrap();
         let request = chosen.asked(RunRequest::default());
-        assert_eq!((request.text.seed, request.stop_loops), (Some(7), false));
-        assert_eq!(SamplingChoice::of(&request), chosen);
+        assert_eq!((request.text.seed, request.on_loop), (Some(7), OnLoop::Retry));
+        assert_eq!(SamplingChoice::of(&request, &chosen.presets), chosen);
         let start = SamplingChoice::default();
         assert_eq!(chosen.reset(Row::Base, &start), Ok(start.clone()));
         assert_eq!(chosen.reset(find("seed"), &start).unwrap().controls, on("qwen3-vl").controls);
-        assert!(chosen.reset(Row::OnLoop, &start).unwrap().stops_loops);
+        assert_eq!(chosen.reset(Row::OnLoop, &start).unwrap().on_loop, OnLoop::Stop);
     }
 
     #[test]
@@ -617,8 +645,8 @@ mod tests {
         assert_eq!(kept.label().unwrap(), "gemma, top-k 0, loops kept");
         assert_eq!(kept.describe(), "temperature 1, top-p 0.95; loops are kept");
         assert_eq!(on("greedy").describe(), "greedy; loops are stopped");
-        assert_eq!(describe_base("model"), "what the model asks for");
-        assert!(describe_base("qwen3-vl").starts_with("temperature 0.7"));
+        assert_eq!(model.describe_base("model"), "what the model asks for");
+        assert!(model.describe_base("qwen3-vl").starts_with("temperature 0.7"));
         let biased = SamplingControls { logit_bias: vec![(1, 2.0)], ..SamplingControls::default() };
         assert_eq!(model.with(biased).unwrap().label().unwrap(), "bias of 1 ids");
     }

@@ -408,4 +408,50 @@ fn a_caption_that_repeats_itself_ends_with_exit_code_5() {
     assert!(looped["reason"] == "loop" && text.len() < 20 && run.stdout.starts_with(text.trim()), "{looped}");
     let kept = ["caption", "demo", "--method", "autoregressive", "--logit-bias", &bias, "--on-loop", "keep"];
     assert!(program.run(&kept).ok().stdout.len() > 200);
+    // Less is asked for that token, so that a penalty can break the loop.
+    let bias = format!("{}=50", done["ids"][0]);
+    let again = ["caption", "demo", "--method", "naive", "--logit-bias", &bias, "--on-loop", "retry"];
+    let run = program.run(&again).ok();
+    run.said("the text repeated itself, and is written again after").said("DRY 0.8");
+    let events = program.run(&[&again[..], &["--json"]].concat()).ok();
+    let written: Value = serde_json::from_str(events.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        run.stdout.trim(),
+        written["text"].as_str().unwrap().trim(),
+        "what was withdrawn is not printed"
+    );
+}
+
+#[test]
+fn a_caption_ends_before_a_stop_text() {
+    let program = Program::new();
+    let whole = caption(&program, &["--method", "naive"]).ok().stdout;
+    let whole = whole.trim();
+    let stop = &whole[whole.len() / 2..][..6];
+    let expected = &whole[..whole.find(stop).unwrap()];
+    for method in ["autoregressive", "naive", "std"] {
+        let cut = caption(&program, &["--method", method, "--stop", "never written", "--stop", stop]).ok();
+        assert_eq!(cut.stdout.trim_end_matches('\n'), expected, "{method}");
+    }
+    caption(&program, &["--stop", ""]).ends(2).said("expected a text that is not empty");
+}
+
+#[test]
+fn samplings_of_ones_own_have_names() {
+    let program = Program::new();
+    let config = program.home().join(".config/specreel");
+    std::fs::create_dir_all(&config).unwrap();
+    let file = config.join("sampling.toml");
+    std::fs::write(&file, "[mine]\ntemperature = 0.5\ntop_k = 3\nseed = 9\n").unwrap();
+    let run = caption(&program, &["--sampling", "mine", "--json"]).ok();
+    let events: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sampling = &event(&events, "started")["sampling"];
+    assert_eq!((&sampling["top_k"], &sampling["seed"]), (&3.into(), &9.into()));
+    assert!(program.run(&["config"]).ok().stdout.contains("sampling there"));
+    caption(&program, &["--sampling", "mine2"]).ends(2).said("expected one of: model, greedy, gemma, mine");
+    std::fs::write(&file, "[mine]\ntop_p = 2\n").unwrap();
+    caption(&program, &["--sampling", "mine"])
+        .ends(3)
+        .said("preset `mine`: top_p: 2 is not a number above 0");
+    program.run(&["config"]).ends(3).said("preset `mine`");
 }

@@ -9,8 +9,8 @@ use specreel_bench::methods;
 use specreel_engine::{Command, Engine, EngineHandle, RunRequest, Turn};
 use specreel_model::{ModelSpec, draft_head::Recipe};
 use specreel_record::{
-    Basis, Estimate, Event, EventKind, Failure, FailureClass, Promise, PromptSeen, Ready, Span, Stage, Step,
-    StopReason, Verification,
+    Basis, Estimate, Event, EventKind, Failure, FailureClass, OnLoop, Promise, PromptSeen, Ready, RunLog,
+    Span, Stage, Step, StopReason, Verification,
 };
 use specreel_scenes::{self as scenes, Scene};
 use specreel_speculate::{Acceptance, Drafter, Method, Sampler, Schedule};
@@ -779,11 +779,12 @@ fn a_caption_in_a_loop_is_stopped() {
     let mut rig = Rig::new();
     let id = done(&rig.run("autoregressive", "What moves?")).1[1];
     for method in ["autoregressive", "naive", "parallelvlm", "lookup"] {
-        for (stop_loops, end) in [(true, StopReason::Loop), (false, StopReason::Length)] {
+        for (on_loop, end) in [(OnLoop::Stop, StopReason::Loop), (OnLoop::Keep, StopReason::Length)] {
+            let stop_loops = on_loop == OnLoop::Stop;
             let mut request = rig.request(method, "What moves?");
             request.max_new_tokens = 600;
             request.text.logit_bias = vec![(id, 1000.0)];
-            request.stop_loops = stop_loops;
+            request.on_loop = on_loop;
             let events = rig.play(request);
             let (reason, ids, _) = done(&events);
             assert_eq!(reason, end, "{method}");
@@ -797,5 +798,48 @@ fn a_caption_in_a_loop_is_stopped() {
             let Some(EventKind::Done { text, .. }) = events.last() else { panic!("{events:?}") };
             assert!(!stop_loops || text.len() < 30, "{method}: {text}");
         }
+    }
+}
+
+/// A text that repeats itself is written again by itself, with a penalty of repetitions; the same under every schedule.
+#[test]
+fn a_caption_in_a_loop_is_written_again() {
+    let mut rig = Rig::new();
+    let id = done(&rig.run("autoregressive", "What moves?")).1[1];
+    let mut alone = None;
+    for method in ["autoregressive", "naive", "parallelvlm", "lookup"] {
+        let mut request = rig.request(method, "What moves?");
+        request.max_new_tokens = 600;
+        request.text.logit_bias = vec![(id, 50.0)];
+        request.on_loop = OnLoop::Retry;
+        let events = rig.play(request);
+        let (reason, ids, _) = done(&events);
+        let tries: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                EventKind::Retry { tokens, sampling, note } => {
+                    Some((*tokens, sampling.clone(), note.clone()))
+                }
+                _ => None,
+            })
+            .collect();
+        let (tokens, sampling, note) = &tries[0];
+        assert!([102, 501].contains(tokens) && tries.len() <= 2, "{method}: {tries:?}");
+        assert!(note.contains("DRY 0.8") && sampling["dry_multiplier"].as_f64().unwrap() > 0.79, "{tries:?}");
+        assert_ne!(reason, StopReason::Loop, "{method}: {ids:?}");
+        // What was withdrawn is no part of it.
+        let last = events.iter().rposition(|event| matches!(event, EventKind::Retry { .. })).unwrap();
+        let steps = events[last..].iter().filter_map(|event| match event {
+            EventKind::Step(step) => Some(step.tokens.iter().map(|token| token.id)),
+            _ => None,
+        });
+        assert_eq!(steps.flatten().collect::<Vec<_>>(), ids, "{method}");
+        let mut log = RunLog::new(1);
+        for event in &events {
+            log.apply(&Event::new(1, event.clone()));
+        }
+        assert_eq!(log.text().trim(), log.shown().trim());
+        assert!(log.notes().contains(note) && log.stats().emitted == ids.len() as u64);
+        assert_eq!(*alone.get_or_insert((reason, ids.clone())), (reason, ids), "{method}");
     }
 }

@@ -74,6 +74,17 @@ fn tools_caption_answer_and_compare() {
     );
     assert_eq!(asked["structuredContent"]["finish_reason"], "length");
 
+    let sampled = |seed: u64| json!({"path": "demo", "temperature": 1.5, "seed": seed, "max_new_tokens": 12});
+    let [first, same, other] = [1, 1, 2].map(|seed| tool("caption_video", sampled(seed), &mut notifications));
+    let text = |told: &Value| told["structuredContent"]["text"].as_str().unwrap().to_owned();
+    assert!(text(&first) == text(&same) && text(&first) != text(&other), "{first} {other}");
+    let stop = &text(&first)[3..6];
+    let mut arguments = sampled(1);
+    arguments["stop"] = json!([stop]);
+    let cut = tool("caption_video", arguments, &mut notifications);
+    assert_eq!(text(&cut), text(&first)[..text(&first).find(stop).unwrap()].trim());
+    assert_eq!(cut["structuredContent"]["reason"], "stop");
+
     for (name, own, note) in [
         ("ask_video", json!({"question": "What moves?", "transcript": "said.srt"}), "out of order"),
         ("caption_video", json!({"transcribe": true}), "the video has no sound"),
@@ -107,6 +118,7 @@ fn tools_caption_answer_and_compare() {
             json!({"path": "demo", "max_new_tokens": "many"}),
             "max_new_tokens: expected an integer from 1 to 65536, got \"many\"",
         ),
+        ("caption_video", json!({"path": "demo", "top_p": 2}), "top_p: expected a number above 0, up to 1"),
         (
             "caption_video",
             json!({"path": "demo", "typo": 1}),

@@ -91,6 +91,15 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(first["top_logprobs"].as_array().unwrap().len(), 2);
     assert_eq!(first["top_logprobs"][0]["logprob"], first["logprob"], "greedy takes the most likely one");
 
+    // What repeats itself without end is left out, and told.
+    let first = plain.split_whitespace().next().unwrap();
+    let id = server.ok("/tokenize", &json!({"content": first}))["tokens"][0].clone();
+    let looped = json!({"logit_bias": [[id, 1000]], "max_tokens": 600, "temperature": 0});
+    let looped = server.ok("/v1/chat/completions", &ask(&looped, "demo"));
+    assert_eq!(looped["specreel"]["reason"], "loop", "{looped}");
+    assert!(looped["choices"][0]["message"]["content"].as_str().unwrap().len() < 30, "{looped}");
+    assert!(looped["usage"]["completion_tokens"].as_u64().unwrap() > 100, "{looped}");
+
     // A follow-up reads only what is new.
     let body = json!({"max_tokens": 2, "messages": [
         {"role": "user", "content": content(&["demo"])},

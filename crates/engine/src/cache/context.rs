@@ -5,6 +5,7 @@ use specreel_model::{
     draft_head::{DraftHead, TextStates},
     family::Prompt,
 };
+use specreel_record::OnLoop;
 use specreel_speculate::{
     Drafter, DrafterInputs, GenerationConfig, GenerationInputs, Method, Placing, PrefetchedDraft,
     TextSampling, VisualStates,
@@ -76,7 +77,7 @@ pub struct Reference {
     pub sampling: TextSampling,
     pub max_new_tokens: usize,
     pub stop: Vec<String>,
-    pub stop_loops: bool,
+    pub on_loop: OnLoop,
     /// What it had to be.
     pub constraint: Option<Constraint>,
     pub ids: Vec<u32>,

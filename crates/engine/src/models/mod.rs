@@ -32,6 +32,7 @@ use specreel_model::{
     family::{ModelError, Rope, VideoLlm},
 };
 use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traffic};
+use specreel_speculate::{SamplingControls, TextSampling};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
 /// Before this, the time left is not reported.
@@ -65,6 +66,16 @@ pub struct Models {
 
 impl Models {
     /// True if a GPU that holds one of the models is lost: they cannot run again.
+    /// How a text is sampled with the target.
+    pub fn sampling(&self, controls: &SamplingControls) -> TextSampling {
+        let tokenizer = self.target.tokenizer();
+        let TextSampling { sampler, mut processors, breakers } = controls.resolve(tokenizer.sampling());
+        if processors.dry.multiplier != 0.0 {
+            processors.dry.breakers = tokenizer.ids_containing(&breakers);
+        }
+        TextSampling { sampler, processors, breakers }
+    }
+
     pub(crate) fn are_lost(&self) -> bool {
         self.gpus().any(|gpu| gpu.check().is_err())
     }

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     choice::{Candidate, Question, Speeds},
-    knowledge::{key, passing},
+    knowledge::{key, learn_further, passing},
     profile::Profile,
 };
 use crate::{
@@ -274,7 +274,10 @@ pub fn measure_speeds(spec: &ModelSpec, is_target: bool, speeds: &Path) -> Resul
     let mut rates = Rates::default();
     rates.keep_in(speeds.to_owned());
     for model in halves.models().into_iter().flatten() {
-        passes::learn(model, is_target, &mut rates)?;
+        let further = passes::learn(model, &mut rates)?;
+        if is_target {
+            learn_further(&mut rates, model, further);
+        }
     }
     rates.save();
     Ok(())

@@ -57,7 +57,7 @@ impl Planner<'_> {
 }
 
 /// Learn what a further row of a target's pass takes relative to one alone.
-pub(crate) fn learn_further(rates: &mut Rates, target: &VideoLlm, further: f64) {
+pub(super) fn learn_further(rates: &mut Rates, target: &VideoLlm, further: f64) {
     rates.learn_number(&further_key(&Identity::of(target)), further.max(0.01));
 }
 

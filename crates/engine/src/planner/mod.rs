@@ -28,19 +28,21 @@ use crate::{
     timing::Rates,
 };
 use specreel_record::{Chosen, Expected, Failure};
-use specreel_speculate::{Drafter, Method, Placing, VisualContext, auto::Contender, context::Pruner};
+use specreel_speculate::{
+    Drafter, Method, Placing, TextSampling, VisualContext, auto::Contender, context::Pruner,
+    processors::History,
+};
 
 pub use self::advice::{Advice, Advisor, Evidence, Expectation, measure_speeds};
-pub(crate) use self::{
-    estimate::{Forecast, Layout},
-    knowledge::learn_further,
-};
+pub(crate) use self::estimate::{Forecast, Layout};
 
 /// What a run does.
 pub(crate) struct RunPlan {
     /// The method with its choices made.
     pub method: Method,
     pub pruner: Option<Arc<dyn Pruner>>,
+    /// How its text is sampled.
+    pub sampling: TextSampling,
     /// Most tokens of the caption.
     pub max_new_tokens: usize,
     /// The drafters among which the run may change, the chosen one first; empty if its method chooses none.
@@ -59,6 +61,11 @@ impl RunPlan {
     /// True if it is what other runs are compared with: the target decodes alone, and reads everything.
     pub fn is_baseline(&self) -> bool {
         self.method.is_autoregressive() && self.pruner.is_none()
+    }
+
+    /// The history by which rows are processed after this prompt, if anything processes them.
+    pub fn history(&self, prompt: &[u32]) -> Option<History> {
+        History::new(&self.sampling.processors, prompt)
     }
 
     /// Cache slots for the caption and a verify pass.
@@ -99,6 +106,7 @@ impl Planner<'_> {
         let mut plan = RunPlan {
             method: self.request.method.clone(),
             pruner: self.request.pruner.clone(),
+            sampling: self.models.sampling(&self.request.text),
             max_new_tokens,
             contenders: Vec::new(),
             earlier: Vec::new(),

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, time::Instant};
 
 use crate::{
     cache::{Clip, Prefill, Reference},
-    command::Verifies,
+    command::{RunRequest, Verifies},
     events::{Stop, since},
     planner::RunPlan,
     stages::{Decoding, Runner, divergence::Divergence},
@@ -45,6 +45,7 @@ impl Runner<'_> {
             method: &Method::default(),
             contenders: &[],
             earlier: &[],
+            sampling: &plan.sampling,
             max_new_tokens: CALIBRATION,
             plain_passes: PlainPasses::Never,
             on_draft: None,
@@ -74,16 +75,16 @@ impl Runner<'_> {
         ids: &[u32],
         reason: StopReason,
     ) {
-        let (sampling, max_new_tokens) = (self.sampling(), plan.max_new_tokens);
-        let (stop, constraint) = (&self.request.stop, &self.request.constraint);
+        let RunPlan { sampling, max_new_tokens, .. } = plan;
+        let RunRequest { stop, on_loop, constraint, .. } = self.request;
         if plan.is_baseline() {
             context.t1_ms = stats.timings.t1_ms;
             if reason != StopReason::Cancelled {
                 context.reference = Some(Reference {
-                    sampling,
-                    max_new_tokens,
+                    sampling: sampling.clone(),
+                    max_new_tokens: *max_new_tokens,
                     stop: stop.clone(),
-                    stop_loops: self.request.stop_loops,
+                    on_loop: *on_loop,
                     constraint: constraint.clone(),
                     ids: ids.to_vec(),
                 });
@@ -93,10 +94,10 @@ impl Runner<'_> {
             context.t1_ms = stats.timings.t1_ms;
         } else if let Some(reference) = &context.reference
             && reason != StopReason::Cancelled
-            && reference.sampling == sampling
-            && reference.max_new_tokens == max_new_tokens
+            && reference.sampling == *sampling
+            && reference.max_new_tokens == *max_new_tokens
             && reference.stop == *stop
-            && reference.stop_loops == self.request.stop_loops
+            && reference.on_loop == *on_loop
             && reference.constraint == *constraint
         {
             stats.equality = Some(Equality::of(ids, &reference.ids));
@@ -106,23 +107,25 @@ impl Runner<'_> {
     /// If a lossless method differs from autoregressive decoding, measure how close the two tokens were.
     pub(crate) fn explain(
         &self,
+        plan: &RunPlan,
         context: &mut Prefill,
         stats: &mut Stats,
         ids: &[u32],
     ) -> Result<(), ModelError> {
         let Some(at) = stats.equality.as_ref().and_then(|e| e.first_difference) else { return Ok(()) };
         // A token drawn at random depends on more than two logits.
-        if !self.request.is_lossless() || !self.sampling().sampler.is_greedy() {
+        if !self.request.is_lossless() || !plan.sampling.sampler.is_greedy() {
             return Ok(());
         }
         let Prefill { prompt, target, reference: Some(reference), .. } = context else { return Ok(()) };
-        stats.tie = self.difference(prompt, target, [ids, &reference.ids], at)?;
+        stats.tie = self.difference(plan, prompt, target, [ids, &reference.ids], at)?;
         Ok(())
     }
 
     /// Report how the run that this one verifies compares with it.
     pub(crate) fn verify(
         &self,
+        plan: &RunPlan,
         context: &mut Prefill,
         plain: &[u32],
         reason: StopReason,
@@ -135,11 +138,11 @@ impl Runner<'_> {
         let equality = Equality::of(ids, plain);
         let at = equality.first_difference;
         let Prefill { prompt, target, .. } = context;
-        let difference = at.map(|at| self.difference(prompt, target, [ids, plain], at));
+        let difference = at.map(|at| self.difference(plan, prompt, target, [ids, plain], at));
         let difference = difference.transpose()?.flatten();
         let (tokens, plain_tokens) = (ids.len(), plain.len());
-        let sampler = self.sampling().sampler;
-        let promises = method.as_ref().map_or(Promise::Nothing, |method| method.promise(&sampler));
+        let sampler = &plan.sampling.sampler;
+        let promises = method.as_ref().map_or(Promise::Nothing, |method| method.promise(sampler));
         let verification = Verification { equality, tokens, plain_tokens, promises, difference };
         self.sender.of(*run).send(EventKind::Verified(verification));
         Ok(())
@@ -148,6 +151,7 @@ impl Runner<'_> {
     /// How close the tokens of a run and of autoregressive decoding are at their first difference.
     fn difference(
         &self,
+        plan: &RunPlan,
         prompt: &Prompt,
         target: &mut Sequence,
         [ids, plain]: [&[u32]; 2],
@@ -159,8 +163,8 @@ impl Runner<'_> {
             common: &ids[..at],
             plain: plain.get(at).copied(),
             other: ids.get(at).copied(),
-            is_greedy: self.sampling().sampler.is_greedy(),
-            history: self.history(&prompt.ids),
+            is_greedy: plan.sampling.sampler.is_greedy(),
+            history: plan.history(&prompt.ids),
             ends: tokenizer.end_ids(),
             vocab: tokenizer.vocabulary(),
         };

@@ -7,8 +7,11 @@ use crate::{
     events::{Stop, since},
     memory,
     planner::RunPlan,
-    stages::{Runner, repeats::Repeats, thinking::Thinking},
-    stop_text::StopText,
+    stages::{
+        Runner,
+        thinking::Thinking,
+        writing::{Caption, Writing},
+    },
     timing::ContentionMeter,
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
@@ -39,6 +42,8 @@ pub(crate) struct Decoding<'a> {
     pub contenders: &'a [Contender],
     /// What prompt lookup searches besides the prompt and the text: that of its plan.
     pub earlier: &'a [u32],
+    /// How its text is sampled.
+    pub sampling: &'a TextSampling,
     pub max_new_tokens: usize,
     pub plain_passes: PlainPasses,
     /// Receives the drafts of every step before they are verified.
@@ -52,6 +57,22 @@ pub(crate) struct Decoded {
     pub rest: String,
     /// What the drafter's prefill and its prefetched window took when they were made, in milliseconds.
     pub read_ms: f64,
+}
+
+/// What a run has written, before its end is reported.
+pub(crate) struct Written {
+    caption: Caption,
+    finished: Finished,
+    pace: Pace,
+    read_ms: f64,
+}
+
+impl Written {
+    /// Tokens that were written in vain, if they are a text that repeated itself without end.
+    pub fn in_vain(&self) -> Option<usize> {
+        let Caption { reason, ids, .. } = &self.caption;
+        (*reason == StopReason::Loop).then_some(ids.len())
+    }
 }
 
 /// Times before the first token, as measured when the parts were made, in milliseconds.
@@ -87,25 +108,11 @@ impl Runner<'_> {
         Ok(Some(grammar.after(Thinking::after(prompt, tokenizer).end())))
     }
 
-    /// How the text is sampled.
-    pub(crate) fn sampling(&self) -> TextSampling {
-        self.request.text.resolve(self.models.target.tokenizer().sampling())
-    }
-
-    /// The history by which rows are processed after this prompt, if anything processes them.
-    pub(crate) fn history(&self, prompt: &[u32]) -> Option<History> {
-        let TextSampling { mut processors, breakers, .. } = self.sampling();
-        if processors.dry.multiplier != 0.0 {
-            processors.dry.breakers = self.models.target.tokenizer().ids_containing(&breakers);
-        }
-        History::new(&processors, prompt)
-    }
-
     /// How to generate with this method; the request says the rest.
     pub(crate) fn config<'r>(
         &'r self,
         method: &'r Method,
-        max_new_tokens: usize,
+        (sampling, max_new_tokens): (&TextSampling, usize),
         protected: &'r dyn Fn(u32) -> bool,
         (grammar, history): (Option<&'r Grammar>, Option<&'r History>),
         row_ms: Option<f64>,
@@ -120,7 +127,7 @@ impl Runner<'_> {
             history,
             logprobs: self.request.logprobs,
             row_ms,
-            ..GenerationConfig::new(method, self.sampling().sampler, max_new_tokens, vocab)
+            ..GenerationConfig::new(method, sampling.sampler, max_new_tokens, vocab)
         }
     }
 
@@ -135,7 +142,8 @@ impl Runner<'_> {
         on: &mut dyn FnMut(Step) -> ControlFlow<()>,
     ) -> Result<Decoded, Stop> {
         let tokenizer = self.models.target.tokenizer();
-        let (grammar, history) = (self.grammar(&context.prompt.ids)?, self.history(&context.prompt.ids));
+        let prompt = &context.prompt.ids;
+        let (grammar, history) = (self.grammar(prompt)?, History::new(&decoding.sampling.processors, prompt));
         let changes = (grammar.as_ref(), history.as_ref());
         let base = context.target.len();
         let strict_words = decoding.method.acceptance.always_strict();
@@ -149,12 +157,13 @@ impl Runner<'_> {
         let mut drafter = drafter_key.and_then(|key| context.drafters.take(key));
         let row_ms = Some(context.t1_ms).filter(|ms| *ms > 0.0);
         let contenders = if decoding.method.drafts() { decoding.contenders } else { &[] };
+        let length = (decoding.sampling, decoding.max_new_tokens);
         let config = GenerationConfig {
             plain_passes: decoding.plain_passes,
             on_draft: decoding.on_draft,
             chosen: contenders.first(),
             earlier: decoding.earlier,
-            ..self.config(decoding.method, decoding.max_new_tokens, &protected, changes, row_ms)
+            ..self.config(decoding.method, length, &protected, changes, row_ms)
         };
         let turns = self.observer.and_then(|observer| observer.turns(self.request, contenders.len()));
         let hooks = Hooks { turns: turns.as_deref(), ..Hooks::default() };
@@ -221,28 +230,22 @@ impl Runner<'_> {
         Ok(Decoded { finished, rest, read_ms })
     }
 
-    /// Generate the caption over a prepared context and report it; `whole` is the context of the target that is not pruned, if it
-    /// judges a pruned one. Returns the state that a measurement of its speed needs.
-    pub(crate) fn generate(
+    /// Write the caption over a prepared context; its steps are reported.
+    pub(crate) fn write(
         &self,
         plan: &RunPlan,
         clip: &Clip,
         context: &mut Prefill,
-        whole: Option<&mut Prefill>,
         drafter_key: Option<&DrafterKey>,
         stats: &mut Stats,
-    ) -> Result<Generated, Stop> {
+    ) -> Result<Written, Stop> {
         let method = &plan.method;
-        let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
-        let (mut text, mut ids, mut thought) = (String::new(), Vec::new(), false);
         let (mut plain_ms, mut full_ms) = (Vec::new(), Vec::new());
         let mut pace = Pace::default();
         let mut finite = true;
-        // The caption, in which a stop text is looked for as plain decoding would: after each token.
-        let (mut stop, mut said) = (StopText::new(self.request.stop.clone()), String::new());
-        let mut repeats = Repeats::new(self.request.stop_loops);
+        let mut writing = Writing::of(self.request);
         let autoregressive = !method.drafts();
-        // The steps so far, when the last one ended, and how long it took.
+        // The steps so far, when the last one ended, and how long it took; 0 while steps are held back.
         let (steps, last, took_ms) = (Cell::new(0), Cell::new(Instant::now()), Cell::new(0.0));
         let on_draft = |tree: &Tree| {
             if took_ms.get() >= VISIBLE_MS {
@@ -253,6 +256,7 @@ impl Runner<'_> {
             method,
             contenders: &plan.contenders,
             earlier: &plan.earlier,
+            sampling: &plan.sampling,
             max_new_tokens: plan.max_new_tokens,
             plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
             on_draft: Some(&on_draft),
@@ -264,24 +268,7 @@ impl Runner<'_> {
                 return ControlFlow::Break(());
             }
             let started = Instant::now();
-            let mut kept = step.tokens.len();
-            for (at, token) in step.tokens.iter().enumerate() {
-                let shown = text.trim_start().len();
-                // Lines between a thought and the answer belong to neither.
-                match (token.thinking, thought && text.is_empty()) {
-                    (true, _) => thought = true,
-                    (false, true) => text.push_str(token.text.trim_start()),
-                    (false, false) => text.push_str(&token.text),
-                }
-                ids.push(token.id);
-                stop.push(&text.trim_start()[shown..], &mut said);
-                repeats.push(token, text.len());
-                if stop.is_found() || repeats.are_endless() {
-                    kept = at + 1;
-                    break;
-                }
-            }
-            step.truncate(kept);
+            writing.read(&mut step);
             match step.judged {
                 0 => plain_ms.push(step.verify_ms),
                 k if method.draft_length().is_none_or(|full| full == k) => full_ms.push(step.verify_ms),
@@ -290,13 +277,16 @@ impl Runner<'_> {
             step.other_ms += since(started);
             stats.add(&step);
             pace.add(&step);
-            if !self.sender.send(EventKind::Step(step)) {
-                return ControlFlow::Break(());
+            for step in writing.release(step) {
+                if !self.sender.send(EventKind::Step(step)) {
+                    return ControlFlow::Break(());
+                }
             }
-            let wanted = self.progress(Stage::Generate, ids.len(), plan.max_new_tokens);
+            let wanted = self.progress(Stage::Generate, writing.tokens(), plan.max_new_tokens);
             steps.set(steps.get() + 1);
-            took_ms.set(since(last.replace(Instant::now())));
-            if stop.is_found() || repeats.are_endless() { ControlFlow::Break(()) } else { wanted }
+            let ms = since(last.replace(Instant::now()));
+            took_ms.set(if writing.holds() { 0.0 } else { ms });
+            if writing.is_over() { ControlFlow::Break(()) } else { wanted }
         };
         let before = self.models.traffic();
         let mut contention = ContentionMeter::default();
@@ -311,16 +301,10 @@ impl Runner<'_> {
         }
         stats.traffic = self.models.traffic().zip(before).map(|(after, before)| after - before);
         let Decoded { finished, rest, read_ms } = decoded;
-        if !stop.is_found() && !repeats.are_endless() {
-            stop.push(&rest, &mut said);
-            text.push_str(&rest);
+        let mut caption = writing.finish(&rest, finished.reason);
+        for step in caption.held.drain(..) {
+            self.sender.send(EventKind::Step(step));
         }
-        let reason = match finished.reason {
-            _ if stop.is_found() => StopReason::Stop,
-            _ if repeats.are_endless() => StopReason::Loop,
-            Some(reason) => reason,
-            None => StopReason::Cancelled,
-        };
         stats.timings.relevance_ms = finished.relevance_ms;
         let rows = finished.drafters.iter().flat_map(|drafted| drafted.row_ms.iter().copied());
         stats.timings.td_ms = median(rows).unwrap_or_default();
@@ -331,26 +315,37 @@ impl Runner<'_> {
             stats.discarded = tally.discarded.saturating_sub(forced);
             (stats.rejects, stats.mean_run) = (Some(tally.rejects), tally.mean_run());
         }
-        match reason {
-            StopReason::Stop => text = said,
-            StopReason::Loop => text.truncate(repeats.kept()),
-            _ => {}
-        }
         stats.timings.t1_ms = median(plain_ms).unwrap_or(context.t1_ms);
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
-        stats.complete = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.accepts(&ids));
-        if let Some(whole) = whole {
-            stats.accepted_share = self.accepted_share(whole, &ids)?;
-        }
-        self.compare(plan, context, stats, &ids, reason);
-        self.explain(context, stats, &ids)?;
-        self.verify(context, &ids, reason)?;
-        let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
         // Side by side, drafter and target may themselves need more processors than there are.
         let alone = matches!(method.schedule, Schedule::Sequential {});
         stats.contention = contention.share().filter(|_| alone);
-        pace.end(reason);
+        pace.end(caption.reason);
+        Ok(Written { caption, finished, pace, read_ms })
+    }
+
+    /// Report the end of a run that has written this; `whole` is the context of the target that is not pruned, if it judges a pruned one.
+    /// Returns the state that a measurement of its speed needs.
+    pub(crate) fn conclude(
+        &self,
+        plan: &RunPlan,
+        clip: &Clip,
+        context: &mut Prefill,
+        whole: Option<&mut Prefill>,
+        written: Written,
+        stats: &mut Stats,
+    ) -> Result<Generated, Stop> {
+        let Written { caption: Caption { reason, text, ids, .. }, finished, pace, read_ms } = written;
+        stats.complete = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.accepts(&ids));
+        if let Some(whole) = whole {
+            stats.accepted_share = self.accepted_share(plan, whole, &ids)?;
+        }
+        let plain_front_ms = clip.decode_ms + clip.target.as_ref().map_or(0.0, |t| t.1) + context.prefill_ms;
+        self.compare(plan, context, stats, &ids, reason);
+        self.explain(plan, context, stats, &ids)?;
+        self.verify(plan, context, &ids, reason)?;
+        let front = Front { shared_ms: plain_front_ms, drafter_ms: stats.timings.drafter_front_ms(read_ms) };
         let limits = if context.kept.is_some() { Limits::NONE } else { Limits::of(stats, reason) };
         let measured = Measured {
             ratios: &pace.ratios(),

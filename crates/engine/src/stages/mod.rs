@@ -12,6 +12,7 @@ mod reuse;
 mod run;
 mod thinking;
 mod validate;
+mod writing;
 
 use std::{
     ops::ControlFlow,

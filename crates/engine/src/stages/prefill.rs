@@ -185,13 +185,14 @@ impl Runner<'_> {
         let grid = clip.facts.grid.shape();
         let selection = preparation.select(&method.context, grid, &signals);
         let root = prompt.ids.last().copied().unwrap_or_default();
-        let (grammar, history) = (self.grammar(&prompt.ids)?, self.history(&prompt.ids));
+        let (grammar, history) = (self.grammar(&prompt.ids)?, plan.history(&prompt.ids));
         let began = Instant::now();
         let (finished, share, target_ms) = std::thread::scope(|scope| {
             let share = scope.spawn(|| -> Result<_, Stop> {
                 let mut share = self.read_share(plan.reader(), clip, prompt, &selection, false)?;
                 let changes = (grammar.as_ref(), history.as_ref());
-                let config = self.config(method, plan.max_new_tokens, &|_| false, changes, None);
+                let length = (&plan.sampling, plan.max_new_tokens);
+                let config = self.config(method, length, &|_| false, changes, None);
                 let draft =
                     PrefetchedDraft::draft(&config, &mut share.sequence, root).map_err(ModelError::from)?;
                 Ok((share, draft))

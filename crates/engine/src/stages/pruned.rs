@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::{
     cache::{Clip, Prefill},
     events::{Stop, since},
+    planner::RunPlan,
     stages::Runner,
     timing::Part,
 };
@@ -64,12 +65,17 @@ impl Runner<'_> {
 
     /// The share of a pruned target's text that the whole target, of this context, would have written after the tokens before
     /// (A in ParallelVLM's table 2 and Appendix A); `None` without a text.
-    pub(crate) fn accepted_share(&self, context: &mut Prefill, text: &[u32]) -> Result<Option<f64>, Stop> {
+    pub(crate) fn accepted_share(
+        &self,
+        plan: &RunPlan,
+        context: &mut Prefill,
+        text: &[u32],
+    ) -> Result<Option<f64>, Stop> {
         let (Some(&root), false) = (context.prompt.ids.last(), text.is_empty()) else { return Ok(None) };
         let base = context.target.len();
         let input: Vec<u32> = std::iter::once(root).chain(text.iter().copied()).take(text.len()).collect();
         let mut grammar = self.grammar(&context.prompt.ids)?.map(|grammar| grammar.follow());
-        let mut history = self.history(&context.prompt.ids);
+        let mut history = plan.history(&context.prompt.ids);
         let mut place = 0..text.len();
         let needs = LogitNeeds {
             vocab: self.models.target.tokenizer().vocabulary(),

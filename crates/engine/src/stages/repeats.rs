@@ -1,7 +1,7 @@
 //! Where a caption that repeats itself is cut.
 
 use crate::loop_guard::{Loop, LoopGuard};
-use specreel_record::Token;
+use specreel_record::{OnLoop, Token};
 
 /// Watches a caption for endless repetition.
 pub(super) struct Repeats {
@@ -12,9 +12,10 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Nothing is found unless the caption is to end then.
-    pub fn new(stop_loops: bool) -> Self {
-        Self { guard: stop_loops.then(LoopGuard::default), found: None, ends: Vec::new() }
+    /// Nothing is found if the caption is to go on then.
+    pub fn new(on_loop: OnLoop) -> Self {
+        let guard = (on_loop != OnLoop::Keep).then(LoopGuard::default);
+        Self { guard, found: None, ends: Vec::new() }
     }
 
     /// Take the next token, with which the text has this length in bytes.
@@ -42,8 +43,8 @@ mod tests {
     use super::*;
     use specreel_record::Verdict;
 
-    fn cut(words: &[&str], stop_loops: bool) -> Option<(usize, String)> {
-        let (mut repeats, mut text) = (Repeats::new(stop_loops), String::new());
+    fn cut(words: &[&str], on_loop: OnLoop) -> Option<(usize, String)> {
+        let (mut repeats, mut text) = (Repeats::new(on_loop), String::new());
         for (at, word) in words.iter().enumerate() {
             text.push_str(word);
             let id = words.iter().position(|other| other == word).unwrap() as u32;
@@ -59,10 +60,10 @@ mod tests {
     fn a_text_keeps_the_first_of_the_passages_that_it_repeats() {
         let mut words = vec!["A", " red", " ball", "."];
         (0..200).for_each(|_| words.extend([" It", " rolls", "."]));
-        let (tokens, text) = cut(&words, true).unwrap();
+        let (tokens, text) = cut(&words, OnLoop::Stop).unwrap();
         assert_eq!(text, "A red ball. It rolls.");
         assert!(tokens < 120, "{tokens}");
-        assert_eq!(cut(&words, false), None);
-        assert_eq!(cut(&words[..40], true), None);
+        assert_eq!(cut(&words, OnLoop::Keep), None);
+        assert_eq!(cut(&words[..40], OnLoop::Retry), None);
     }
 }

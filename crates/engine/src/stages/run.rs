@@ -9,8 +9,11 @@ use crate::{
     planner::RunPlan,
     stages::{Runner, generate::Generated},
 };
-use specreel_record::{EventKind, Failure, PromptSeen, Started, Stats, StopReason};
-use specreel_speculate::context::Selection;
+use specreel_record::{EventKind, Failure, OnLoop, PromptSeen, Started, Stats, StopReason};
+use specreel_speculate::{TextSampling, context::Selection};
+
+/// How often a text is written at most that is to be written again if it repeats itself without end.
+const TRIES: u32 = 3;
 
 /// A finished run, with the state to repeat it in a measurement.
 pub(crate) struct FinishedRun {
@@ -66,11 +69,22 @@ impl Runner<'_> {
 
     /// How the text is sampled, unless it is plain greedy decoding.
     fn sampling_report(&self) -> Option<Box<serde_json::Value>> {
-        let sampling = self.sampling();
+        let sampling = self.models.sampling(&self.request.text);
         if sampling.is_plain() {
             return None;
         }
         serde_json::to_value(sampling.report()).ok().map(Box::new)
+    }
+
+    /// The sampling of the next try at a text that has repeated itself for so many tokens, after so many tries; it is reported.
+    fn retry(&self, tokens: usize, tries: u32) -> Result<TextSampling, Failure> {
+        let controls = self.request.text.retried(tries, self.models.target.tokenizer().sampling());
+        let sampling = self.models.sampling(&controls);
+        let report = serde_json::to_value(sampling.report()).map_err(|e| internal(e.to_string()))?;
+        let how = sampling.describe();
+        let note = format!("the text repeated itself, and is written again after {tokens} tokens: {how}");
+        self.sender.send(EventKind::Retry { tokens: tokens as u64, sampling: Box::new(report), note });
+        Ok(sampling)
     }
 
     fn caption(&self, cache: &mut PrefixCache) -> Result<Option<FinishedRun>, Stop> {
@@ -99,7 +113,7 @@ impl Runner<'_> {
     /// From a prefilled context to the caption.
     fn draft_and_verify(
         &self,
-        plan: RunPlan,
+        mut plan: RunPlan,
         cache: &mut PrefixCache,
         key: ContextKey,
         cached_tokens: usize,
@@ -110,7 +124,7 @@ impl Runner<'_> {
         cache.trim(&key);
         // Until this run has ended, so that both contexts can be changed.
         let plain_key = (key.0.clone(), self.request.conversation());
-        let judges = plan.pruner.is_some() && self.sampling().sampler.is_greedy();
+        let judges = plan.pruner.is_some() && plan.sampling.sampler.is_greedy();
         let mut whole = if judges { cache.contexts.take(&plain_key) } else { None };
         let (clip, context) = cache.entry(&key)?;
         // Without a drafter, the tokens that the target itself has left.
@@ -137,7 +151,20 @@ impl Runner<'_> {
             chosen: plan.chosen.clone(),
         }));
         let (judge, drafter) = (whole.as_mut(), drafter_key.as_ref());
-        let generated = self.generate(&plan, clip, context, judge, drafter, &mut stats)?;
+        let mut tries = 1;
+        let written = loop {
+            let mut own = stats.clone();
+            let written = self.write(&plan, clip, context, drafter, &mut own)?;
+            match written.in_vain().filter(|_| self.request.on_loop == OnLoop::Retry && tries < TRIES) {
+                Some(tokens) => plan.sampling = self.retry(tokens, tries)?,
+                None => {
+                    stats = own;
+                    break written;
+                }
+            }
+            tries += 1;
+        };
+        let generated = self.conclude(&plan, clip, context, judge, written, &mut stats)?;
         if self.request.reuse_texts && generated.reason != StopReason::Cancelled {
             self.models.texts.add(&key, &generated.ids);
         }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use super::{Part, Rate, Rates, probe};
-use crate::{events::since, planner};
+use crate::events::since;
 use specreel_model::{
     decoder::{Sequence, Taps},
     family::{ModelError, VideoLlm},
@@ -22,8 +22,8 @@ const BUDGET_MS: f64 = 600.0;
 /// The temporal grid on which towers are timed.
 const GRID: Grid = Grid { t: 1, h: 16, w: 16 };
 
-/// Measure a model: its tower, reading a prompt, writing a token; and of a target a further row of its passes.
-pub(crate) fn learn(model: &VideoLlm, is_target: bool, rates: &mut Rates) -> Result<(), ModelError> {
+/// Measure a model: its tower, reading a prompt, writing a token. Returns the time of a further row of a pass relative to one alone.
+pub(crate) fn learn(model: &VideoLlm, rates: &mut Rates) -> Result<f64, ModelError> {
     let key = |part| super::rates::key(part, model);
     if let Some(rate) = probe::tower(model, GRID)? {
         rates.learn(&key(Part::Tower), rate);
@@ -32,10 +32,7 @@ pub(crate) fn learn(model: &VideoLlm, is_target: bool, rates: &mut Rates) -> Res
     for (part, rate) in [(Part::Prompt, passes.prompt(model)), (Part::Token, passes.token(model))] {
         rate.into_iter().for_each(|rate| rates.learn(&key(part), rate));
     }
-    if is_target {
-        planner::learn_further(rates, model, passes.further());
-    }
-    Ok(())
+    Ok(passes.further())
 }
 
 /// Times of passes through a whole language model, in milliseconds.

@@ -7,8 +7,10 @@ mod request;
 mod response;
 
 pub use fields::Fields;
-pub use read::{MAX_NEW_TOKENS, read};
-pub use request::{ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role};
+pub use read::{MAX_NEW_TOKENS, read, text_fields};
+pub use request::{
+    ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, TextFields,
+};
 pub use response::{
     CachedTokens, Chat, Choice, Chunk, ChunkChoice, Delta, FileDeleted, FileList, FileObject, Logprob,
     Logprobs, MessageOut, ModelList, ModelObject, PieceReport, PromptReport, ReasoningTokens, Report,

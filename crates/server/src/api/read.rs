@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use specreel_model::grammar::Constraint;
 use specreel_record::ToolCall;
 
-use super::fields::{self, Field, shown};
+use super::fields::{self, Field, Fields, shown};
 use super::ignored;
 use super::request::{
     ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, StreamOptions,
-    TemplateOptions,
+    TemplateOptions, TextFields,
 };
 use crate::error::ApiError;
 
@@ -33,13 +33,6 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
     let mut notes = Vec::new();
     let messages = fields.need("messages", "an array of messages")?.array()?;
     let messages = messages.into_iter().map(|field| message(field, &mut notes)).collect::<Result<_, _>>()?;
-    let above = |field: Field| match field.value.as_f64() {
-        Some(value) if value > 0.0 && value <= 1.0 => Ok(value as f32),
-        _ => Err(field.refuse("a number above 0, up to 1")),
-    };
-    // One control by two names.
-    let repetition_penalty = fields.number("repetition_penalty", PENALTY)?;
-    let repeat_penalty = fields.number("repeat_penalty", PENALTY)?;
     let mut request = ChatRequest {
         model: fields.string("model")?,
         messages,
@@ -50,23 +43,7 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
             .transpose()?,
         max_completion_tokens: fields.take("max_completion_tokens").map(limit).transpose()?,
         max_tokens: fields.take("max_tokens").map(limit).transpose()?,
-        temperature: fields.number("temperature", 0.0..=100.0)?.map(|value| value as f32),
-        top_p: fields.take("top_p").map(above).transpose()?,
-        top_k: fields.integer("top_k", -1..=COUNT)?,
-        min_p: fields.number("min_p", 0.0..=1.0)?.map(|value| value as f32),
-        repetition_penalty: repetition_penalty.or(repeat_penalty).map(|value| value as f32),
-        repeat_last_n: fields.integer("repeat_last_n", -1..=COUNT)?,
-        presence_penalty: fields.number("presence_penalty", SHIFT)?.map(|value| value as f32),
-        frequency_penalty: fields.number("frequency_penalty", SHIFT)?.map(|value| value as f32),
-        no_repeat_ngram_size: fields.integer("no_repeat_ngram_size", 0..=COUNT)?,
-        dry_multiplier: fields.number("dry_multiplier", 0.0..=100.0)?.map(|value| value as f32),
-        dry_base: fields.number("dry_base", 1.0..=100.0)?.map(|value| value as f32),
-        dry_allowed_length: fields.integer("dry_allowed_length", 0..=COUNT)?,
-        dry_penalty_last_n: fields.integer("dry_penalty_last_n", -1..=COUNT)?,
-        dry_sequence_breakers: fields.take("dry_sequence_breakers").map(Field::strings).transpose()?,
-        logit_bias: fields.take("logit_bias").map(biases).transpose()?.unwrap_or_default(),
-        seed: fields.integer("seed", i64::MIN..=i64::MAX)?,
-        stop: fields.take("stop").map(stops).transpose()?.unwrap_or_default(),
+        text: text_fields(&mut fields)?,
         logprobs: fields.flag("logprobs")?,
         top_logprobs: fields.integer("top_logprobs", 0..=MAX_LOGPROBS)?.map(|count| count as u32),
         n: fields.integer("n", i64::MIN..=i64::MAX)?.map(one).transpose()?,
@@ -99,10 +76,40 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
     {
         notes.push("`max_tokens` has no effect: `max_completion_tokens` takes precedence".into());
     }
-    let is_greedy = request.temperature.unwrap_or(default_temperature) == 0.0;
+    let is_greedy = request.text.temperature.unwrap_or(default_temperature) == 0.0;
     ignored::notes(fields, is_greedy, &mut notes)?;
     request.notes = notes;
     Ok(request)
+}
+
+/// Read how an answer is sampled, and where it ends. Fails for a field that is not what it may be.
+pub fn text_fields(fields: &mut Fields) -> Result<TextFields, ApiError> {
+    let above = |field: Field| match field.value.as_f64() {
+        Some(value) if value > 0.0 && value <= 1.0 => Ok(value as f32),
+        _ => Err(field.refuse("a number above 0, up to 1")),
+    };
+    // One control by two names.
+    let repetition_penalty = fields.number("repetition_penalty", PENALTY)?;
+    let repeat_penalty = fields.number("repeat_penalty", PENALTY)?;
+    Ok(TextFields {
+        temperature: fields.number("temperature", 0.0..=100.0)?.map(|value| value as f32),
+        top_p: fields.take("top_p").map(above).transpose()?,
+        top_k: fields.integer("top_k", -1..=COUNT)?,
+        min_p: fields.number("min_p", 0.0..=1.0)?.map(|value| value as f32),
+        repetition_penalty: repetition_penalty.or(repeat_penalty).map(|value| value as f32),
+        repeat_last_n: fields.integer("repeat_last_n", -1..=COUNT)?,
+        presence_penalty: fields.number("presence_penalty", SHIFT)?.map(|value| value as f32),
+        frequency_penalty: fields.number("frequency_penalty", SHIFT)?.map(|value| value as f32),
+        no_repeat_ngram_size: fields.integer("no_repeat_ngram_size", 0..=COUNT)?,
+        dry_multiplier: fields.number("dry_multiplier", 0.0..=100.0)?.map(|value| value as f32),
+        dry_base: fields.number("dry_base", 1.0..=100.0)?.map(|value| value as f32),
+        dry_allowed_length: fields.integer("dry_allowed_length", 0..=COUNT)?,
+        dry_penalty_last_n: fields.integer("dry_penalty_last_n", -1..=COUNT)?,
+        dry_sequence_breakers: fields.take("dry_sequence_breakers").map(Field::strings).transpose()?,
+        logit_bias: fields.take("logit_bias").map(biases).transpose()?.unwrap_or_default(),
+        seed: fields.integer("seed", i64::MIN..=i64::MAX)?,
+        stop: fields.take("stop").map(stops).transpose()?.unwrap_or_default(),
+    })
 }
 
 fn unsupported(at: &str, message: &str) -> ApiError {

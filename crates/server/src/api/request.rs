@@ -22,6 +22,38 @@ pub struct ChatRequest {
     /// Older name of `max_completion_tokens`, which takes precedence.
     #[schemars(with = "Option<i64>")]
     pub max_tokens: Option<Limit>,
+    #[schemars(flatten)]
+    pub text: TextFields,
+    /// Report the log-probability of each token.
+    pub logprobs: Option<bool>,
+    /// Report so many of the most likely tokens, up to 20; needs `logprobs`.
+    pub top_logprobs: Option<u32>,
+    /// 1.
+    #[expect(dead_code, reason = "for the schema")]
+    pub n: Option<u32>,
+    /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "json_schema": {"schema": …}}`: only such answers
+    /// can be written then.
+    #[schemars(with = "Option<Value>")]
+    pub response_format: Option<Constraint>,
+    /// How much to think, in the words of the model's chat template; `none` does not think.
+    pub reasoning_effort: Option<String>,
+    pub chat_template_kwargs: Option<TemplateOptions>,
+    /// Tools that may be called. Models are not told of them, and call none.
+    #[schemars(with = "Option<Vec<Value>>")]
+    pub tools: Vec<Value>,
+    /// `none` or `auto`: a call cannot be demanded.
+    #[expect(dead_code, reason = "for the schema")]
+    pub tool_choice: Option<Value>,
+    /// specreel's own options.
+    pub specreel: Option<Extension>,
+    /// What of the request has no effect.
+    #[schemars(skip)]
+    pub notes: Vec<String>,
+}
+
+/// How an answer is sampled, and where it ends.
+#[derive(Clone, Debug, Default, JsonSchema)]
+pub struct TextFields {
     /// 0 always takes the most likely token; the default of this and of all other sampling is the server's.
     pub temperature: Option<f32>,
     /// Nucleus sampling, above 0, up to 1.
@@ -55,31 +87,6 @@ pub struct ChatRequest {
     /// The answer ends before the first of these texts: a string, or up to 16 of them.
     #[schemars(with = "Option<Stop>")]
     pub stop: Vec<String>,
-    /// Report the log-probability of each token.
-    pub logprobs: Option<bool>,
-    /// Report so many of the most likely tokens, up to 20; needs `logprobs`.
-    pub top_logprobs: Option<u32>,
-    /// 1.
-    #[expect(dead_code, reason = "for the schema")]
-    pub n: Option<u32>,
-    /// `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema", "json_schema": {"schema": …}}`: only such answers
-    /// can be written then.
-    #[schemars(with = "Option<Value>")]
-    pub response_format: Option<Constraint>,
-    /// How much to think, in the words of the model's chat template; `none` does not think.
-    pub reasoning_effort: Option<String>,
-    pub chat_template_kwargs: Option<TemplateOptions>,
-    /// Tools that may be called. Models are not told of them, and call none.
-    #[schemars(with = "Option<Vec<Value>>")]
-    pub tools: Vec<Value>,
-    /// `none` or `auto`: a call cannot be demanded.
-    #[expect(dead_code, reason = "for the schema")]
-    pub tool_choice: Option<Value>,
-    /// specreel's own options.
-    pub specreel: Option<Extension>,
-    /// What of the request has no effect.
-    #[schemars(skip)]
-    pub notes: Vec<String>,
 }
 
 /// The most tokens of an answer.

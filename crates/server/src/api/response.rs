@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use specreel_record::{Speedup, Timings, Verdict, VerdictCounts};
+use specreel_record::{Speedup, StopReason, Timings, Verdict, VerdictCounts};
 
 /// An answer.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -171,6 +171,10 @@ pub struct RunReport {
     pub method: String,
     /// Whether the method writes what autoregressive decoding would.
     pub lossless: bool,
+    /// Why the answer ended: `eos`, `length`, `stop`, or `loop` where it repeated itself without end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub reason: Option<StopReason>,
     /// Tokens by verdict.
     #[schemars(with = "std::collections::BTreeMap<String, u64>")]
     pub verdicts: VerdictCounts,

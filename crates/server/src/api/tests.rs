@@ -255,20 +255,23 @@ fn controls_of_sampling_are_read_in_the_names_of_other_servers() {
         "top_k": 20, "min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": 1.5, "frequency_penalty": -0.5, "logit_bias": {"5": -100},
     }))
     .unwrap();
-    assert_eq!((vllm.top_k, vllm.min_p, vllm.repetition_penalty), (Some(20), Some(0.1), Some(1.1)));
-    assert_eq!((vllm.presence_penalty, vllm.frequency_penalty), (Some(1.5), Some(-0.5)));
-    assert_eq!(vllm.logit_bias, [(5, -100.0)]);
+    assert_eq!(
+        (vllm.text.top_k, vllm.text.min_p, vllm.text.repetition_penalty),
+        (Some(20), Some(0.1), Some(1.1))
+    );
+    assert_eq!((vllm.text.presence_penalty, vllm.text.frequency_penalty), (Some(1.5), Some(-0.5)));
+    assert_eq!(vllm.text.logit_bias, [(5, -100.0)]);
     let llama = with(json!({
         "repeat_penalty": 1.2, "repeat_last_n": -1, "dry_multiplier": 0.8, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": 64,
         "dry_sequence_breakers": ["\n"], "logit_bias": [[5, 1.5], [6, false]],
     }))
     .unwrap();
-    assert_eq!((llama.repetition_penalty, llama.repeat_last_n), (Some(1.2), Some(-1)));
+    assert_eq!((llama.text.repetition_penalty, llama.text.repeat_last_n), (Some(1.2), Some(-1)));
     assert_eq!(
-        (llama.dry_multiplier, llama.dry_base, llama.dry_allowed_length),
+        (llama.text.dry_multiplier, llama.text.dry_base, llama.text.dry_allowed_length),
         (Some(0.8), Some(2.0), Some(3))
     );
-    assert_eq!(llama.logit_bias, [(5, 1.5), (6, f32::NEG_INFINITY)]);
+    assert_eq!(llama.text.logit_bias, [(5, 1.5), (6, f32::NEG_INFINITY)]);
     assert_eq!(llama.notes, [""; 0]);
     for (field, value) in [
         ("top_k", json!(-2)),

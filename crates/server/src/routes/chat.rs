@@ -30,13 +30,12 @@ pub async fn chat(State(app): State<SharedApp>, request: Request) -> Result<Resp
         let asked = asked(&app, request).await?;
         let id = format!("chatcmpl-{:x}-", app.created);
         let Asked { run, video, model, notes, logprobs, stream, include_usage, events, display } = asked;
-        let stop = run.stop.clone();
         let ticket = app.pool.submit(run, video)?;
         let session = Session {
             id: format!("{id}{}", ticket.run()),
             created: now(),
             model,
-            answer: Answer::new(ticket.run(), notes, stop, logprobs, display),
+            answer: Answer::new(ticket.run(), notes, logprobs, display),
             logprobs: logprobs.is_some(),
             ticket,
             app: app.clone(),
@@ -241,11 +240,16 @@ impl Drop for Session {
 /// The whole answer at once.
 async fn whole(mut session: Session) -> Result<Chat, ApiError> {
     let mut all = Added::default();
-    while let Some((_, added)) = session.next().await? {
+    while let Some((event, added)) = session.next().await? {
+        if matches!(event.kind, EventKind::Retry { .. }) {
+            all = Added::default();
+        }
         all.append(added);
     }
     let logprobs = session.logprobs(&mut all);
-    let Added { text, thinking, tokens, .. } = all;
+    let Added { thinking, tokens, .. } = all;
+    // A text that repeated itself has lost its end.
+    let text = session.answer.log().shown();
     let message = MessageOut {
         role: "assistant",
         content: text,

@@ -11,6 +11,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use super::*;
 use crate::{cli::config, look::Theme};
 use specreel_checkpoint::gguf::file_names;
+use specreel_client::sampling::{self, SamplingPresets};
 use specreel_client::{PromptPreset, toml_files};
 use specreel_demo as assets;
 use specreel_model::known::{KNOWN, KnownModel};
@@ -38,6 +39,8 @@ fn completer(command: &str, argument: &str) -> Option<ArgValueCompleter> {
         (_, "set") => sets(),
         (_, "target" | "drafter") | ("models inspect" | "models remove", "model") => models(),
         (_, "preset") => presets(),
+        (_, "sampling") => samplings(),
+        (_, "on_loop") => among(|| plain(["stop", "retry", "keep"])),
         // GGUF files of any name.
         (_, "mmproj" | "drafter_mmproj") => ArgValueCompleter::new(PathCompleter::any().filter(is_gguf)),
         (_, "device" | "drafter_device") => {
@@ -200,6 +203,15 @@ fn presets() -> ArgValueCompleter {
         all.into_iter()
             .map(|preset| (preset.name, preset.text.lines().next().map(str::to_owned)))
             .collect::<Vec<_>>()
+    })
+}
+
+fn samplings() -> ArgValueCompleter {
+    among(|| {
+        let file = sampling::file(Dirs::find().as_ref());
+        // With a broken file the built-in ones are there all the same.
+        let all = SamplingPresets::with_file(file.as_deref()).unwrap_or_else(|_| SamplingPresets::built_in());
+        plain(all.bases().map(str::to_owned).collect::<Vec<_>>())
     })
 }
 

@@ -3,7 +3,6 @@
 use ratatui::layout::Constraint::{Fill, Length};
 
 use crate::look::Theme;
-use crate::tui::model::sampling::{bases, describe_base};
 use crate::tui::model::{Keys, Model, Screen, Turn};
 use crate::tui::widgets::{Frame, around, cell_columns, dialog, list, named, popup, widest};
 
@@ -16,7 +15,7 @@ impl BaseList {
     /// With the cursor at the chosen one.
     pub fn new(model: &Model) -> Self {
         let chosen = model.sampling.base();
-        Self { cursor: bases().iter().position(|base| *base == chosen).unwrap_or(0) }
+        Self { cursor: model.sampling.bases().iter().position(|base| *base == chosen).unwrap_or(0) }
     }
 }
 
@@ -26,7 +25,7 @@ impl Screen for BaseList {
     }
 
     fn choose(&mut self, model: &mut Model) -> Turn {
-        let Some(base) = bases().get(self.cursor).copied() else { return Turn::Leave };
+        let Some(base) = model.sampling.bases().get(self.cursor).copied() else { return Turn::Leave };
         let changed = model.sampling.on(base);
         if super::apply(model, changed) { Turn::Leave } else { Turn::Stay }
     }
@@ -35,13 +34,13 @@ impl Screen for BaseList {
         Some(&mut self.cursor)
     }
 
-    fn rows(&self, _model: &Model) -> usize {
-        bases().len()
+    fn rows(&self, model: &Model) -> usize {
+        model.sampling.bases().len()
     }
 
-    fn draw(&self, _model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
-        let bases = bases();
-        let about: Vec<String> = bases.iter().map(|base| describe_base(base)).collect();
+    fn draw(&self, model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+        let bases = model.sampling.bases();
+        let about: Vec<String> = bases.iter().map(|base| model.sampling.describe_base(base)).collect();
         let names = widest("", bases.iter().copied());
         let columns = around(names + 2 + widest("", about.iter().map(String::as_str)), 60);
         let inner =

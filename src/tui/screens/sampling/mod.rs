@@ -52,7 +52,7 @@ impl SamplingScreen {
 
     /// Set the row under the cursor back.
     fn reset(&self, model: &mut Model) -> Turn {
-        let start = SamplingChoice::of(&model.config.request);
+        let start = SamplingChoice::of(&model.config.request, &model.config.sampling_presets);
         let reset = model.sampling.reset(self.row(), &start);
         apply(model, reset);
         Turn::Stay

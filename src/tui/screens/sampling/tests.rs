@@ -4,6 +4,7 @@ use crate::tui::testing::{
 };
 use crate::tui::{Msg, Studio, StudioConfig};
 use specreel_engine::RunRequest;
+use specreel_record::OnLoop;
 use specreel_speculate::{SamplingBase, SamplingControls};
 
 /// Keys that go to a row.
@@ -28,10 +29,10 @@ fn the_next_run_is_sampled_as_chosen() {
     press(&mut studio, &format!("{} enter esc", to("on a loop")));
     let effects = press(&mut studio, "enter");
     let request = run_of(&effects).unwrap();
-    let first = sampling::bases()[2];
+    let first = studio.model().sampling.bases()[2].to_owned();
     assert_eq!(
-        (preset(&request.text), request.text.seed, request.stop_loops),
-        (Some(first), Some(42), false)
+        (preset(&request.text), request.text.seed, request.on_loop),
+        (Some(&*first), Some(42), OnLoop::Retry)
     );
     assert_eq!(request.text.top_k, None, "it is the preset's");
     assert!(request.text.temperature.is_some());
@@ -65,7 +66,7 @@ fn values_their_sources_and_what_holds_are_shown() {
     }
     press(&mut studio, "enter");
     assert!(screen(&studio, 100, 30).contains("temperature 0.7, top-k 20, top-p 0.8, presence penalty 1.5"));
-    let at = sampling::bases().iter().position(|base| *base == "qwen3-vl").unwrap();
+    let at = studio.model().sampling.bases().iter().position(|base| *base == "qwen3-vl").unwrap();
     press(&mut studio, &format!("{} enter", vec!["down"; at].join(" ")));
     press(&mut studio, &format!("{} enter 1 0 enter", to("top-k")));
     let shown = screen(&studio, 100, 30);
