@@ -28,6 +28,8 @@ use clap::{CommandFactory, FromArgMatches};
 pub use args::Cli;
 
 use args::{Command, StudioArgs, caption::CaptionArgs, run::ColorChoice};
+#[cfg(feature = "find")]
+use commands::library;
 use commands::{
     caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, watch,
 };
@@ -132,6 +134,12 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
     match cli.command {
         None => studio(cli.studio, &config, run_studio),
         Some(Command::Caption(mut args)) => caption::run(&mut args, &config),
+        #[cfg(feature = "find")]
+        Some(Command::Index(args)) => library::index(*args, &config),
+        #[cfg(feature = "find")]
+        Some(Command::Find(args)) => library::moments(&args),
+        #[cfg(not(feature = "find"))]
+        Some(Command::Index(words) | Command::Find(words)) => Err(words.absent("find")),
         Some(Command::Watch(args)) => watch::run(&args, &config),
         Some(Command::Compare(args)) => compare::run(args, &config),
         Some(Command::Inspect(args)) => inspect::run(&args, &config),

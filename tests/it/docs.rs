@@ -459,6 +459,6 @@ fn examples_of_events_can_be_read() {
         }
         kinds.insert(kind);
     }
-    let expected = "batch clip comparison done draft edited estimate failed progress prompt ready speed stage started step stream transcript verified";
+    let expected = "batch clip comparison done draft edited estimate failed progress prompt ready retry speed stage started step stream transcript verified";
     assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
 }

@@ -7,6 +7,7 @@
 //! | [`shard`] | the part of them that one of several machines captions |
 //! | [`outputs`], `options` | the outputs that a clip still lacks ([`Need`](outputs::Need)), and writing them |
 //! | `sidecar`, `table` | a file next to each clip; one file for all of them, in a trainer's form ([`rows`]) |
+//! | `store` | where captions go besides files |
 //! | [`edit`] | captions that a person has changed |
 //! | `claim`, `ledger` | locks against a second process on the same clip, and the record of an interrupted run |
 //! | `run`, `report` | the loop over the clips; its reports |
@@ -44,6 +45,7 @@ pub mod rows;
 mod run;
 pub mod shard;
 mod sidecar;
+mod store;
 mod table;
 pub mod text;
 
@@ -64,6 +66,7 @@ pub use rows::Kind;
 pub use run::Batch;
 pub use shard::Shard;
 pub use sidecar::Sidecar;
+pub use store::Store;
 pub use text::Polish;
 
 /// A failure of an output: a full disk is internal, anything else an unusable path.

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::ledger::{Done, Failed, Ledger, stamp};
 use super::sidecar::{combined, hidden, replace};
-use super::{claim::Claim, rows::Caption, table::Table, *};
+use super::{claim::Claim, rows::Caption, store::Store, table::Table, *};
 use specreel_record::FailureClass;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub enum Need {
 /// Writes captions, and knows which clips have theirs.
 pub struct Outputs {
     options: Options,
+    store: Option<Box<dyn Store>>,
     table: Option<Table>,
     /// By directory of state.
     failed: HashMap<PathBuf, Ledger<Failed>>,
@@ -36,7 +37,21 @@ impl Outputs {
         let out = options.out_dir.as_deref();
         let doubled = shared_outputs(clips, |clip| Some(options.sidecar?.path(clip, out)));
         let confused = shared_outputs(clips, |clip| options.dataset.as_ref()?.0.cache_name(&clip.path()));
-        Ok(Self { options, table, failed: HashMap::new(), done: HashMap::new(), doubled, confused })
+        Ok(Self {
+            options,
+            store: None,
+            table,
+            failed: HashMap::new(),
+            done: HashMap::new(),
+            doubled,
+            confused,
+        })
+    }
+
+    /// The same, with captions written to a store as well.
+    #[must_use]
+    pub fn with_store(self, store: Box<dyn Store>) -> Self {
+        Self { store: Some(store), ..self }
     }
 
     /// Make sure that the outputs can be written, before hours are spent on captions.
@@ -53,9 +68,9 @@ impl Outputs {
         Ok(())
     }
 
-    /// True if nothing is written to files.
+    /// True if nothing is written.
     pub fn are_none(&self) -> bool {
-        self.options.sidecar.is_none() && self.table.is_none()
+        self.options.sidecar.is_none() && self.table.is_none() && self.store.is_none()
     }
 
     pub fn prompts(&self) -> &[String] {
@@ -64,7 +79,7 @@ impl Outputs {
 
     /// True if captions have to say when they begin and end.
     pub fn are_timed(&self) -> bool {
-        self.options.sidecar.is_some_and(Sidecar::is_timed)
+        self.options.sidecar.is_some_and(Sidecar::is_timed) || self.store.is_some()
     }
 
     /// What a clip lacks; true until a [`Outputs::claim`] that was taken before is dropped. Fails if it can have no output.
@@ -100,13 +115,13 @@ impl Outputs {
             }
             None => None,
         };
-        let lacks = match self.options.existing {
+        let mut lacks = match self.options.existing {
             Existing::Skip => {
                 let sidecar = self.options.sidecar.map(|s| s.path(clip, self.options.out_dir.as_deref()));
                 let lacks_sidecar = sidecar.is_some_and(|path| path.symlink_metadata().is_err());
                 match table {
                     _ if lacks_sidecar => all(),
-                    None if self.options.sidecar.is_none() => all(),
+                    None if self.options.sidecar.is_none() && self.store.is_none() => all(),
                     Some((table, path)) => {
                         table.refresh().map_err(|error| table.failed(&error))?;
                         let lacks = |prompt: &String| !table.has(table.kind().key(&path, prompt));
@@ -121,6 +136,11 @@ impl Outputs {
                 false => all(),
             },
         };
+        if let Some(store) = self.store.as_mut().filter(|_| self.options.existing == Existing::Skip) {
+            lacks.extend(store.lacks(clip, &self.options.prompts)?);
+            lacks.sort_unstable();
+            lacks.dedup();
+        }
         if lacks.is_empty() {
             return Ok(Need::Nothing);
         }
@@ -157,7 +177,8 @@ impl Outputs {
     fn locks(&self, clip: &Clip) -> impl Iterator<Item = PathBuf> + use<> {
         let sidecar = self.sidecar(clip).map(|path| hidden(&path, "lock"));
         let row = format!("{:016x}.lock", own_hash(clip));
-        let row = self.table.is_some().then(|| self.state(clip).join("claims").join(row));
+        let row =
+            (self.table.is_some() || self.store.is_some()).then(|| self.state(clip).join("claims").join(row));
         sidecar.into_iter().chain(row)
     }
 
@@ -180,6 +201,9 @@ impl Outputs {
             let rows: Vec<_> = captions.iter().map(row).collect();
             let replaces = self.options.existing == Existing::Overwrite;
             table.append(&rows, replaces).map_err(|error| table.failed(&error))?;
+        }
+        if let Some(store) = &mut self.store {
+            store.write(clip, captions)?;
         }
         if self.options.existing == Existing::Overwrite {
             self.mark(clip, change)?;
@@ -262,6 +286,9 @@ impl Outputs {
         match (&self.options.dataset, &self.options.out_dir) {
             (Some((_, file)), _) => hidden(file, "specreel"),
             (None, Some(out)) => out.join(".specreel"),
+            (None, None) if self.options.sidecar.is_none() && self.store.is_some() => {
+                self.store.as_ref().map(|store| store.state()).unwrap_or_default()
+            }
             (None, None) => clip.root.join(".specreel"),
         }
     }

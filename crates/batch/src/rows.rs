@@ -32,6 +32,8 @@ pub struct Caption {
     pub cut: Option<String>,
     /// The pieces, if the clip was captioned piece by piece; without the prefix.
     pub pieces: Vec<(Span, String)>,
+    /// What is said in the clip, where that is known.
+    pub said: Vec<(Span, String)>,
     /// What `text` begins with, and each piece wherever it is written.
     pub prefix: Option<String>,
     /// How it was made: method, models, statistics.
@@ -156,7 +158,7 @@ impl Kind {
 
 /// A row with everything that is known; also used by `--stdin`.
 pub fn object(path: &str, caption: &Caption) -> Value {
-    let Caption { prompt, text, cut, pieces, prefix, made } = caption;
+    let Caption { prompt, text, cut, pieces, prefix, made, said: _ } = caption;
     let mut row = Map::new();
     row.insert("video".into(), path.into());
     row.insert("caption".into(), text.as_str().into());

@@ -34,8 +34,8 @@ struct Job {
     stamp: Option<(u64, u64)>,
     /// The prompts, without what is said in the clip.
     prompts: Vec<String>,
-    /// Where what is said in it comes from.
-    said: Option<String>,
+    /// What is said in it.
+    said: Option<Transcript>,
     /// For each prompt the runs of all pieces.
     requests: Vec<Vec<RunRequest>>,
 }
@@ -194,18 +194,18 @@ impl Batch<'_> {
         Ok(Ok(Job { clip: clip.clone(), _claims: claims, stamp, prompts, said, requests }))
     }
 
-    /// Where what is said in a video comes from, and for each prompt the runs of all its pieces.
+    /// What is said in a video, and for each prompt the runs of all its pieces.
     fn plan(
         &self,
         path: &Path,
         prompts: &[String],
         timed: bool,
-    ) -> Result<(Option<String>, Vec<Vec<RunRequest>>), Failure> {
+    ) -> Result<(Option<Transcript>, Vec<Vec<RunRequest>>), Failure> {
         let said = (self.said)(path)?;
         // A picture has no parts, and nothing is said in it.
         let spans = self.spans(path, timed || said.as_ref().is_some_and(|said| !said.is_empty()))?;
         let requests = prompts.iter().map(|prompt| self.runs(path, &spans, prompt, said.as_ref())).collect();
-        Ok((said.map(|said| said.file), requests))
+        Ok((said, requests))
     }
 
     /// A run on each of these parts of a video.
@@ -368,12 +368,14 @@ impl Batch<'_> {
         let pieces = spans.zip(&polished).map(|(span, piece)| (span, piece.text.clone())).collect();
         let cut = (!cut.is_empty()).then(|| cut.join("; "));
         let mut made = made(logs);
-        made.extend(job.said.iter().map(|said| ("transcript".into(), said.clone().into())));
+        made.extend(job.said.iter().map(|said| ("transcript".into(), said.file.clone().into())));
         made.extend(answer(logs).map(|answer| ("answer".into(), answer)));
         if logs.iter().all(|log| log.text().trim().is_empty()) {
             made.insert("empty".into(), true.into());
         }
-        Caption { prompt: prompt.to_owned(), text, cut, pieces, prefix, made }
+        let lines = job.said.iter().flat_map(Transcript::lines);
+        let said = lines.map(|(span, text)| (span, text.to_owned())).collect();
+        Caption { prompt: prompt.to_owned(), text, cut, pieces, said, prefix, made }
     }
 }
 

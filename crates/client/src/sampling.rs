@@ -175,7 +175,7 @@ mod tests {
         };
         assert_eq!((preset("mine"), preset("gemma")), ((Some(0.4), Some(7)), (Some(0.0), None)));
         for (wrong, part) in [
-            ("[mine", "invalid table header"),
+            ("[mine", "unclosed table"),
             ("[mine]\ntop_kk = 1", "unknown field `top_kk`"),
             ("[mine]\ntop_p = 2", "preset `mine`: top_p: 2 is not a number above 0, up to 1"),
             ("[mine]\ntemperature = 0\ntop_k = 4", "top_k: it has no effect at temperature 0"),

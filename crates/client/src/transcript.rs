@@ -103,6 +103,11 @@ impl Transcript {
         self.lines.is_empty()
     }
 
+    /// Its lines, in order of time.
+    pub fn lines(&self) -> impl Iterator<Item = (Span, &str)> {
+        self.lines.iter().map(|line| (line.span, line.text.as_str()))
+    }
+
     /// How much it is: `12 lines of said.srt`.
     pub fn words(&self) -> String {
         format!("{} of {}", count(self.lines.len()), self.file)

@@ -67,16 +67,16 @@ impl Loaded {
         measure: bool,
         on: &mut dyn FnMut(EventKind) -> bool,
     ) -> Result<(), String> {
+        let video = video.to_owned();
+        self.play(RunRequest { video, method, measure, ..RunRequest::default() }, on)
+    }
+
+    /// Caption the clip of a request, and pass the events on until `on` has seen enough.
+    pub fn play(&mut self, request: RunRequest, on: &mut dyn FnMut(EventKind) -> bool) -> Result<(), String> {
         self.runs += 1;
-        let name = method.name.clone();
-        let request = RunRequest {
-            run: self.runs,
-            video: video.to_owned(),
-            prompt: "Describe the video in detail.".into(),
-            method,
-            measure,
-            ..RunRequest::default()
-        };
+        let name = request.method.name.clone();
+        let prompt = "Describe the video in detail.".into();
+        let request = RunRequest { run: self.runs, prompt, ..request };
         self.handle.send(Command::Run(Box::new(request))).map_err(|f| f.error)?;
         while let Some(event) = self.events.blocking_recv() {
             if let EventKind::Failed(failure) = event.kind {

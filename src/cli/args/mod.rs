@@ -7,6 +7,8 @@ pub mod config;
 pub mod dataset;
 pub mod doctor;
 pub mod inspect;
+#[cfg(feature = "find")]
+pub mod library;
 pub mod manual;
 #[cfg(feature = "server")]
 pub mod mcp;
@@ -34,6 +36,8 @@ use config::ConfigArgs;
 use dataset::DatasetArgs;
 use doctor::DoctorArgs;
 use inspect::InspectArgs;
+#[cfg(feature = "find")]
+use library::{FindArgs, IndexArgs};
 use manual::ManArgs;
 #[cfg(feature = "server")]
 use mcp::McpArgs;
@@ -60,12 +64,16 @@ fn examples() -> String {
         true => "  specreel serve           serve OpenAI's API on http://127.0.0.1:8713\n",
         false => "",
     };
+    let find = match cfg!(feature = "find") {
+        true => "  specreel index DIR       caption a library, for: specreel find WORDS\n",
+        false => "",
+    };
     format!(
         "Examples:
   specreel                 open the studio
   specreel caption demo    caption an embedded clip
   specreel compare demo    compare methods on that clip
-  specreel inspect demo    show what the drafter sees of it
+{find}  specreel inspect demo    show what the drafter sees of it
   specreel methods         list decoding methods
   specreel models          list local models; `pull ID` downloads one
 {serve}  specreel doctor          check this build, machine and terminal
@@ -79,7 +87,7 @@ Environment variables:
   SPECREEL_WEIGHT_CACHE  directory of converted weights, or off [default: weights in the cache directory]
   SPECREEL_GPU           off: do not look for GPUs; plain: no instructions that a driver may lack
 
-Exit codes: 0 success, 1 internal error or disk full, 2 usage error, 3 unusable input, 4 not enough memory,
+Exit codes: 0 success, 1 internal error, disk full, or nothing found, 2 usage error, 3 unusable input, 4 not enough memory,
 5 some of several videos failed, 130 interrupted (Ctrl-C), 143 terminated (SIGTERM), 129 hung up (SIGHUP)."
     )
 }
@@ -106,6 +114,10 @@ impl Cli {
             Some(Command::Replay(args)) => args.json,
             Some(Command::Methods(args)) => args.json,
             Some(Command::Dataset(args)) => args.json(),
+            #[cfg(feature = "find")]
+            Some(Command::Index(args)) => args.json,
+            #[cfg(feature = "find")]
+            Some(Command::Find(args)) => args.json,
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
             Some(Command::Bench(words) | Command::Train(words) | Command::Scenes(words)) => words.json(),
@@ -121,6 +133,20 @@ pub enum Command {
     Caption(Box<CaptionArgs>),
     /// Caption the segments of a stream, or of a file that is still written, as they end
     Watch(Box<WatchArgs>),
+    /// Caption what is new in a library, and keep the captions where they can be searched
+    #[cfg(feature = "find")]
+    Index(Box<IndexArgs>),
+    /// Not in this build
+    #[cfg(not(feature = "find"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Index(MovedArgs),
+    /// Find moments by the words of their captions and of what is said in them
+    #[cfg(feature = "find")]
+    Find(Box<FindArgs>),
+    /// Not in this build
+    #[cfg(not(feature = "find"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Find(MovedArgs),
     /// Compare methods on one clip and prompt
     Compare(CompareArgs),
     /// Show which visual tokens the drafter sees, and their scores

@@ -26,7 +26,7 @@ impl MovedArgs {
     }
 
     /// Why a subcommand of a feature does nothing in a build without it (class usage).
-    #[cfg(not(feature = "server"))]
+    #[cfg(not(all(feature = "server", feature = "find")))]
     pub fn absent(&self, feature: &str) -> End {
         let hint = format!("build it with `--features {feature}`");
         Failure::usage(format!("this build lacks the feature `{feature}`"), hint).into()

@@ -9,6 +9,8 @@ pub mod dataset;
 pub mod doctor;
 pub mod dry_run;
 pub mod inspect;
+#[cfg(feature = "find")]
+pub mod library;
 pub mod manual;
 #[cfg(feature = "server")]
 pub mod mcp;

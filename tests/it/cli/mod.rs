@@ -14,6 +14,7 @@ mod gguf;
 mod inputs;
 mod inspecting;
 mod interrupts;
+mod library;
 mod many;
 mod models;
 mod outputs;

@@ -8,8 +8,8 @@ use specreel_tensor::{ComputeDevice, KvType, WeightType};
 
 use crate::gpu::gpu_or_skip;
 use crate::lossless::{
-    GREEDY, WHOLE, are_lossless, context, is_always_right, part_of_speculative, random_methods::walk, spans,
-    speculative, support::Bench,
+    GREEDY, WHOLE, are_lossless, context, is_always_right, part_of_speculative, processed::processors,
+    random_methods::walk, spans, speculative, support::Bench,
 };
 
 fn gpu(dtype: WeightType, kv_type: KvType) -> Option<ComputeDevice> {
@@ -42,6 +42,29 @@ fn families_and_files_are_lossless_on_a_gpu() {
         let [accepted, rejected] = are_lossless(&mut bench, GREEDY, 15, part_of_speculative(clip, 24));
         assert!(accepted + rejected > 25, "{target}: {accepted} accepted, {rejected} rejected");
     }
+}
+
+/// Rows are processed alike on all devices, and lossless.
+#[test]
+fn processed_texts_are_those_of_the_cpu() {
+    let Some(device) = gpu(WeightType::F32, KvType::F32) else { return };
+    let mut on_gpu = Bench::on("gqa_tied", "nested_bf16", &device, 3);
+    let mut on_cpu = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 3);
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let untouched = on_gpu.plain(GREEDY, 20).ids;
+    let mut changed = 0;
+    for turn in 0..5 {
+        let processors = processors(&mut rng, on_gpu.vocabulary());
+        (on_gpu.processors, on_cpu.processors) = (processors.clone(), processors);
+        let sampler = if turn % 2 == 0 { GREEDY } else { Sampler { temperature: 0.8, top_k: 9, ..GREEDY } };
+        let plain = on_gpu.plain(sampler, 20);
+        assert_eq!(plain.ids, on_cpu.plain(sampler, 20).ids, "{turn}");
+        changed += usize::from(plain.ids != untouched);
+        for method in part_of_speculative(turn, 40).into_iter().filter(Method::lossless) {
+            on_gpu.write(&method, sampler, 20).equals(&plain, method.to_toml());
+        }
+    }
+    assert!(changed > 2, "{changed}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::{
 
 const LIMIT: usize = 24;
 
-fn processors(rng: &mut ChaCha8Rng, vocabulary: usize) -> Processors {
+pub(super) fn processors(rng: &mut ChaCha8Rng, vocabulary: usize) -> Processors {
     let id = |rng: &mut ChaCha8Rng| rng.random_range(0..vocabulary as u32);
     let bias =
         (0..pick(rng, &[0, 0, 3])).map(|_| (id(rng), pick(rng, &[5.0, -5.0, f32::NEG_INFINITY]))).collect();

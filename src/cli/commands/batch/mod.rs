@@ -9,13 +9,13 @@ use self::report::Reporter;
 use super::*;
 use crate::cli::args::{batch::BatchArgs, part::Format};
 use crate::cli::resolve::stdin_video;
-use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, find};
+use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, Store, find};
 use specreel_client::speech::{Between, Speech};
 use specreel_client::{Transcript, asked::limited};
 use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
-const SOME_FAILED: i32 = 5;
+pub(super) const SOME_FAILED: i32 = 5;
 
 const MAX_PROMPTS: u64 = 1 << 20;
 
@@ -100,7 +100,12 @@ impl Plan {
 }
 
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
-    check(args)?;
+    run_into(args, config, None)
+}
+
+/// Caption videos, and keep the captions in a store besides files.
+pub fn run_into(args: &CaptionArgs, config: &Config, store: Option<Box<dyn Store>>) -> Result<i32, End> {
+    check(args, store.is_some())?;
     if args.batch.stdin {
         return lines::run(args, &Plan::new(args, config)?);
     }
@@ -122,6 +127,9 @@ pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
     let options = options(args, &plan, shard);
     // Of all parts: whether two clips want one sidecar must not depend on who has which.
     let mut outputs = Outputs::open(options, &found.clips)?;
+    if let Some(store) = store {
+        outputs = outputs.with_store(store);
+    }
     let all = found.clips.len();
     let mine = |clip: &Clip| shard.is_none_or(|shard| shard.has(clip));
     let clips: Vec<Clip> = found.clips.into_iter().filter(mine).collect();
@@ -175,7 +183,7 @@ fn embedded(name: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Refuse what only makes sense for one video.
-fn check(args: &CaptionArgs) -> Result<(), Failure> {
+fn check(args: &CaptionArgs, has_store: bool) -> Result<(), Failure> {
     let CaptionArgs { batch, part, run, output, .. } = args;
     if part.format != Format::Text {
         let what = match batch.used() {
@@ -222,7 +230,7 @@ fn check(args: &CaptionArgs) -> Result<(), Failure> {
             "name the file; --stdin and @- read paths from stdin",
         ));
     }
-    let writes = batch.sidecar.is_some() || batch.dataset.is_some();
+    let writes = batch.sidecar.is_some() || batch.dataset.is_some() || has_store;
     if !writes && (batch.out_dir.is_some() || batch.existing != Existing::Skip || batch.retry_failed) {
         return Err(Failure::usage(
             "there is no output that --out-dir, --existing and --retry-failed could be about",

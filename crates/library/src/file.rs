@@ -1,0 +1,76 @@
+//! What identifies a video: its stamp where it lies, and its contents wherever it lies.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use twox_hash::XxHash3_128;
+
+/// Bytes that are read at each of several places of a file.
+const BLOCK: usize = 64 << 10;
+/// How many places: the beginning, the end, and between them.
+const PLACES: u64 = 16;
+
+/// Size and time of change of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// In bytes.
+    pub size: u64,
+    /// In milliseconds since 1970.
+    pub modified_ms: i64,
+}
+
+impl Stamp {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let facts = std::fs::metadata(path)?;
+        let modified = facts.modified()?;
+        let ms = match modified.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
+        };
+        Ok(Self { size: facts.len(), modified_ms: ms })
+    }
+}
+
+/// A fingerprint of a file's contents: of its size, and of evenly spread parts of it. A file of up to a mebibyte is read as a whole.
+pub fn fingerprint(path: &Path) -> io::Result<[u8; 16]> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut bytes = size.to_le_bytes().to_vec();
+    let block = BLOCK as u64;
+    if size <= PLACES * block {
+        file.read_to_end(&mut bytes)?;
+    } else {
+        for place in 0..PLACES {
+            file.seek(SeekFrom::Start((size - block) / (PLACES - 1) * place))?;
+            (&mut file).take(block).read_to_end(&mut bytes)?;
+        }
+    }
+    Ok(XxHash3_128::oneshot(&bytes).to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_told_apart_and_found_again_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            fingerprint(&path).unwrap()
+        };
+        let small = write("a", b"one");
+        assert_eq!(small, write("b", b"one"));
+        assert_ne!(small, write("c", b"two"));
+        let mut large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+        let first = write("d", &large);
+        assert_eq!(first, write("e", &large));
+        *large.last_mut().unwrap() ^= 1;
+        assert_ne!(first, write("f", &large));
+        large.push(0);
+        assert_ne!(first, write("g", &large));
+    }
+}

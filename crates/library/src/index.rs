@@ -1,0 +1,499 @@
+//! What is in an index, and writing to it.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use specreel_batch::{Clip, Store, rows::Caption};
+use specreel_record::{Failure, Span};
+
+use super::file::{Stamp, fingerprint};
+use super::{Kind, schema};
+
+/// Captions and speech of videos, in a file.
+#[derive(Debug)]
+pub struct Index {
+    path: PathBuf,
+    pub(crate) connection: Connection,
+}
+
+/// How much is in an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub videos: u64,
+    /// Videos that are not where they were.
+    pub missing: u64,
+    /// Captions and lines of speech.
+    pub captions: u64,
+}
+
+/// Captions that were not made here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Import {
+    pub kind: Kind,
+    /// The file that they come from.
+    pub from: String,
+    pub lines: Vec<(Option<Span>, String)>,
+}
+
+/// A video as the index knows it.
+struct Known {
+    id: i64,
+    path: PathBuf,
+    stamp: Stamp,
+    fingerprint: Vec<u8>,
+}
+
+/// Where captions come from.
+struct Source<'a> {
+    kind: Kind,
+    model: Option<&'a str>,
+    method: Option<&'a str>,
+    prompt: Option<&'a str>,
+}
+
+impl Index {
+    /// Open an index for writing; it is created if there is none. Fails if it is something else, damaged, of a newer version (class
+    /// input), or cannot be written.
+    pub fn open(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { path: path.to_owned(), connection: schema::open(path)? })
+    }
+
+    /// Open an index that exists, to search it; also where nothing can be written. Fails as [`Index::open`].
+    pub fn open_to_read(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { path: path.to_owned(), connection: schema::open_to_read(path)? })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn failure(&self, error: &rusqlite::Error) -> Failure {
+        schema::failure(&self.path, error)
+    }
+
+    /// How much is in it. Fails if it cannot be read.
+    pub fn totals(&self) -> Result<Totals, Failure> {
+        let count = |sql: &str| -> rusqlite::Result<u64> {
+            let count: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        };
+        let read = || -> rusqlite::Result<Totals> {
+            Ok(Totals {
+                videos: count("SELECT count(*) FROM videos")?,
+                missing: count("SELECT count(*) FROM videos WHERE missing")?,
+                captions: count("SELECT count(*) FROM captions")?,
+            })
+        };
+        read().map_err(|error| self.failure(&error))
+    }
+
+    /// Mark the videos below these directories that are not there, and those that are there again. Directories that are not there
+    /// themselves, as those of a drive that is not plugged in, say nothing. Returns how many are missing. Fails if it cannot be written.
+    pub fn sweep(&mut self, directories: &[PathBuf]) -> Result<u64, Failure> {
+        let roots: Vec<PathBuf> =
+            directories.iter().filter(|dir| dir.is_dir()).map(|dir| absolute(dir)).collect();
+        let sweep = |write: &Transaction<'_>| {
+            let mut missing = 0;
+            let mut all = write.prepare("SELECT id, path FROM videos")?;
+            let all: Vec<(i64, Vec<u8>)> =
+                all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            for (id, path) in all {
+                let path = Path::new(OsStr::from_bytes(&path));
+                if roots.iter().any(|root| path.starts_with(root)) {
+                    let is_missing = !path.exists();
+                    missing += u64::from(is_missing);
+                    let change = "UPDATE videos SET missing = ?2 WHERE id = ?1 AND missing != ?2";
+                    write.execute(change, params![id, is_missing])?;
+                }
+            }
+            Ok(missing)
+        };
+        self.write(sweep)
+    }
+
+    /// Take in captions that were not made here, unless the video has such ones. False if it has. Fails if it cannot be read or written.
+    pub fn import(&mut self, clip: &Clip, import: &Import) -> Result<bool, Failure> {
+        let path = absolute(&clip.path());
+        let (stamp, fingerprint) = self.facts(&path)?;
+        let source = Source { kind: import.kind, model: Some(&import.from), method: None, prompt: None };
+        let write = |write: &Transaction<'_>| {
+            let video = put_video(write, &path, stamp, &fingerprint)?;
+            let has = "SELECT 1 FROM sources WHERE video = ?1 AND kind = ?2";
+            if write.query_row(has, params![video, import.kind as i64], |_| Ok(())).optional()?.is_some() {
+                return Ok(false);
+            }
+            put(write, video, &source, &import.lines)?;
+            Ok(true)
+        };
+        self.write(write)
+    }
+
+    fn facts(&self, path: &Path) -> Result<(Stamp, [u8; 16]), Failure> {
+        let facts = || Ok((Stamp::of(path)?, fingerprint(path)?));
+        facts().map_err(|error: std::io::Error| {
+            Failure::input(format!("video {}: {error}", path.display()), "make it readable")
+        })
+    }
+
+    /// Change it in one transaction.
+    fn write<T>(
+        &mut self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Failure> {
+        let path = &self.path;
+        let connection = &mut self.connection;
+        let written = || -> rusqlite::Result<T> {
+            let write = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = change(&write)?;
+            write.commit()?;
+            Ok(result)
+        };
+        written().map_err(|error| schema::failure(path, &error))
+    }
+
+    /// What is known of the file at a path, which may have been moved or copied there since; `None` if nothing is.
+    fn known(&mut self, path: &Path) -> Result<Option<i64>, Failure> {
+        let Ok(stamp) = Stamp::of(path) else { return Ok(None) };
+        let here = self.find(path).map_err(|error| self.failure(&error))?;
+        if let Some(here) = here.as_ref().filter(|here| here.stamp == stamp) {
+            return Ok(Some(here.id));
+        }
+        let (stamp, fingerprint) = self.facts(path)?;
+        let same = here.filter(|here| here.fingerprint == fingerprint);
+        self.write(|write| match same {
+            // Only touched.
+            Some(same) => {
+                move_to(write, same.id, path, stamp)?;
+                Ok(Some(same.id))
+            }
+            None => adopt(write, path, stamp, &fingerprint),
+        })
+    }
+
+    fn find(&self, path: &Path) -> rusqlite::Result<Option<Known>> {
+        let sql = format!("{KNOWN} WHERE path = ?1");
+        self.connection.query_row(&sql, [path.as_os_str().as_bytes()], known).optional()
+    }
+}
+
+const KNOWN: &str = "SELECT id, path, size, modified_ms, fingerprint FROM videos";
+
+fn known(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
+    let path: Vec<u8> = row.get(1)?;
+    let size: i64 = row.get(2)?;
+    Ok(Known {
+        id: row.get(0)?,
+        path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+        stamp: Stamp { size: size.cast_unsigned(), modified_ms: row.get(3)? },
+        fingerprint: row.get(4)?,
+    })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The video with these contents that lies elsewhere becomes the one at this path, if it is no longer there; otherwise this is a
+/// copy, which has the same captions.
+fn adopt(
+    write: &Transaction<'_>,
+    path: &Path,
+    stamp: Stamp,
+    fingerprint: &[u8],
+) -> rusqlite::Result<Option<i64>> {
+    let sql = format!("{KNOWN} WHERE fingerprint = ?1 AND size = ?2 AND path != ?3");
+    let mut others = write.prepare(&sql)?;
+    let here = path.as_os_str().as_bytes();
+    let others = others.query_map(params![fingerprint, stamp.size.cast_signed(), here], known)?;
+    let others: Vec<Known> = others.collect::<Result<_, _>>()?;
+    if let Some(gone) = others.iter().find(|other| !other.path.exists()) {
+        write.execute("DELETE FROM videos WHERE path = ?1", [here])?;
+        move_to(write, gone.id, path, stamp)?;
+        return Ok(Some(gone.id));
+    }
+    let Some(other) = others.first() else { return Ok(None) };
+    let copy = put_video(write, path, stamp, fingerprint)?;
+    write.execute(
+        "UPDATE videos SET seconds = (SELECT seconds FROM videos WHERE id = ?2) WHERE id = ?1",
+        [copy, other.id],
+    )?;
+    let mut sources = write.prepare("SELECT id FROM sources WHERE video = ?1")?;
+    let sources: Vec<i64> = sources.query_map([other.id], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for source in sources {
+        write.execute(
+            "INSERT INTO sources (video, kind, model, method, prompt, made_ms)
+             SELECT ?1, kind, model, method, prompt, made_ms FROM sources WHERE id = ?2",
+            [copy, source],
+        )?;
+        write.execute(
+            "INSERT INTO captions (source, start_s, end_s, text) SELECT ?1, start_s, end_s, text FROM captions WHERE source = ?2",
+            [write.last_insert_rowid(), source],
+        )?;
+    }
+    Ok(Some(copy))
+}
+
+fn move_to(write: &Transaction<'_>, id: i64, path: &Path, stamp: Stamp) -> rusqlite::Result<()> {
+    write.execute(
+        "UPDATE videos SET path = ?2, size = ?3, modified_ms = ?4, missing = 0 WHERE id = ?1",
+        params![id, path.as_os_str().as_bytes(), stamp.size.cast_signed(), stamp.modified_ms],
+    )?;
+    Ok(())
+}
+
+/// The row of a video. What is known of other contents at its path is forgotten.
+fn put_video(
+    write: &Transaction<'_>,
+    path: &Path,
+    stamp: Stamp,
+    fingerprint: &[u8],
+) -> rusqlite::Result<i64> {
+    let path = path.as_os_str().as_bytes();
+    write.execute("DELETE FROM videos WHERE path = ?1 AND fingerprint != ?2", params![path, fingerprint])?;
+    write.query_row(
+        "INSERT INTO videos (path, size, modified_ms, fingerprint) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (path) DO UPDATE SET size = ?2, modified_ms = ?3, missing = 0 RETURNING id",
+        params![path, stamp.size.cast_signed(), stamp.modified_ms, fingerprint],
+        |row| row.get(0),
+    )
+}
+
+/// Write captions of one source, in place of those of its kind and prompt.
+fn put(
+    write: &Transaction<'_>,
+    video: i64,
+    source: &Source<'_>,
+    lines: &[(Option<Span>, String)],
+) -> rusqlite::Result<()> {
+    let Source { kind, model, method, prompt } = source;
+    let old = "DELETE FROM sources WHERE video = ?1 AND kind = ?2 AND prompt IS ?3";
+    write.execute(old, params![video, *kind as i64, prompt])?;
+    write.execute(
+        "INSERT INTO sources (video, kind, model, method, prompt, made_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![video, *kind as i64, model, method, prompt, now_ms()],
+    )?;
+    let source = write.last_insert_rowid();
+    let mut line = write
+        .prepare_cached("INSERT INTO captions (source, start_s, end_s, text) VALUES (?1, ?2, ?3, ?4)")?;
+    for (span, text) in lines {
+        let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if !text.trim().is_empty() {
+            line.execute(params![
+                source,
+                span.map_or(0.0, |span| span.start),
+                span.map(|span| span.end),
+                text.trim()
+            ])?;
+        }
+    }
+    let end = lines.iter().filter_map(|(span, _)| span.map(|span| span.end)).fold(0.0, f64::max);
+    write.execute(
+        "UPDATE videos SET seconds = max(ifnull(seconds, 0), ?2) WHERE id = ?1 AND ?2 > 0",
+        params![video, end],
+    )?;
+    Ok(())
+}
+
+impl Store for Index {
+    fn state(&self) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".state");
+        self.path.with_file_name(name)
+    }
+
+    fn lacks(&mut self, clip: &Clip, prompts: &[String]) -> Result<Vec<usize>, Failure> {
+        let Some(video) = self.known(&absolute(&clip.path()))? else {
+            return Ok((0..prompts.len()).collect());
+        };
+        let has = "SELECT 1 FROM sources WHERE video = ?1 AND kind = 0 AND (prompt = ?2 OR prompt IS NULL)";
+        let mut lacking = Vec::new();
+        for (number, prompt) in prompts.iter().enumerate() {
+            let found = self.connection.query_row(has, params![video, prompt], |_| Ok(())).optional();
+            if found.map_err(|error| self.failure(&error))?.is_none() {
+                lacking.push(number);
+            }
+        }
+        Ok(lacking)
+    }
+
+    fn write(&mut self, clip: &Clip, captions: &[Caption]) -> Result<(), Failure> {
+        let path = absolute(&clip.path());
+        let (stamp, fingerprint) = self.facts(&path)?;
+        let change = |write: &Transaction<'_>| {
+            let video = put_video(write, &path, stamp, &fingerprint)?;
+            for caption in captions {
+                let made = |key: &str| caption.made.get(key).and_then(|value| value.as_str());
+                let seen = Source {
+                    kind: Kind::Seen,
+                    model: made("target"),
+                    method: made("method"),
+                    prompt: Some(&caption.prompt),
+                };
+                let timed = |(span, text): &(Span, String)| (Some(*span), text.clone());
+                let lines = match caption.pieces.is_empty() {
+                    true => vec![(None, caption.text.clone())],
+                    false => caption.pieces.iter().map(timed).collect(),
+                };
+                put(write, video, &seen, &lines)?;
+                if !caption.said.is_empty() {
+                    let said =
+                        Source { kind: Kind::Said, model: made("transcript"), method: None, prompt: None };
+                    put(write, video, &said, &caption.said.iter().map(timed).collect::<Vec<_>>())?;
+                }
+            }
+            Ok(())
+        };
+        Index::write(self, change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Filter, Query};
+    use serde_json::Map;
+
+    fn caption(prompt: &str, pieces: &[(f64, f64, &str)]) -> Caption {
+        let pieces =
+            pieces.iter().map(|(start, end, text)| (Span { start: *start, end: *end }, (*text).to_owned()));
+        Caption { prompt: prompt.into(), pieces: pieces.collect(), made: Map::new(), ..Caption::default() }
+    }
+
+    fn found(index: &Index, words: &str) -> Vec<(String, f64)> {
+        let hits = index.find_moments(&Query::parse(words).unwrap(), &Filter::default(), 10).unwrap();
+        hits.into_iter()
+            .map(|hit| (hit.path.file_name().unwrap().to_string_lossy().into(), hit.start))
+            .collect()
+    }
+
+    fn check(index: &Index) {
+        index.connection.execute_batch("INSERT INTO words (words) VALUES ('integrity-check')").unwrap();
+        let sound: String =
+            index.connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+    }
+
+    struct Place {
+        dir: tempfile::TempDir,
+        index: Index,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let index = Index::open(&dir.path().join("index.db")).unwrap();
+            Self { dir, index }
+        }
+
+        fn clip(&self, name: &str, bytes: &[u8]) -> Clip {
+            let path = self.dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            Clip::of_file(&path)
+        }
+
+        fn lacks(&mut self, clip: &Clip) -> Vec<usize> {
+            self.index.lacks(clip, &["a".into(), "b".into()]).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_video_has_its_captions_until_it_changes() {
+        let mut place = Place::new();
+        let clip = place.clip("one.mp4", b"contents");
+        assert_eq!(place.lacks(&clip), [0, 1]);
+        place
+            .index
+            .write(&clip, &[caption("a", &[(0.0, 4.0, "A red van"), (4.0, 9.0, "It turns")])])
+            .unwrap();
+        assert_eq!(place.lacks(&clip), [1]);
+        assert_eq!(found(&place.index, "turning"), [("one.mp4".into(), 4.0)]);
+        // Written again, they replace the earlier ones; another prompt's are added.
+        place
+            .index
+            .write(&clip, &[caption("a", &[(0.0, 9.0, "A van")]), caption("b", &[(0.0, 9.0, "Vehicles")])])
+            .unwrap();
+        assert!(place.lacks(&clip).is_empty() && found(&place.index, "turning").is_empty());
+        assert_eq!(found(&place.index, "vehicle").len(), 1);
+        // Touched, it is the same; with other contents it is another video.
+        place.clip("one.mp4", b"contents");
+        assert!(place.lacks(&clip).is_empty());
+        place.clip("one.mp4", b"other contents");
+        assert_eq!(place.lacks(&clip), [0, 1]);
+        place.index.write(&clip, &[caption("a", &[(0.0, 2.0, "A dog")])]).unwrap();
+        assert!(found(&place.index, "vehicle").is_empty());
+        assert_eq!(place.index.totals().unwrap(), Totals { videos: 1, missing: 0, captions: 1 });
+        check(&place.index);
+    }
+
+    #[test]
+    fn moved_and_copied_videos_keep_their_captions() {
+        let mut place = Place::new();
+        let clip = place.clip("one.mp4", b"contents");
+        place.index.write(&clip, &[caption("a", &[(1.0, 4.0, "A red van")])]).unwrap();
+        let moved = place.dir.path().join("moved.mp4");
+        std::fs::rename(clip.path(), &moved).unwrap();
+        assert_eq!(place.index.sweep(&[place.dir.path().to_owned()]).unwrap(), 1);
+        assert!(found(&place.index, "van").is_empty(), "it is missing");
+        assert_eq!(place.lacks(&Clip::of_file(&moved)), [1]);
+        assert_eq!(found(&place.index, "van"), [("moved.mp4".into(), 1.0)]);
+        std::fs::copy(&moved, place.dir.path().join("copy.mp4")).unwrap();
+        assert_eq!(place.lacks(&Clip::of_file(&place.dir.path().join("copy.mp4"))), [1]);
+        assert_eq!(found(&place.index, "van").len(), 2);
+        // A directory that is not there says nothing of what is in it.
+        let gone = place.dir.path().join("gone");
+        assert_eq!(place.index.sweep(&[gone]).unwrap(), 0);
+        check(&place.index);
+    }
+
+    #[test]
+    fn imports_count_as_captions_and_happen_once() {
+        let mut place = Place::new();
+        let clip = place.clip("one.mp4", b"contents");
+        let import = Import {
+            kind: Kind::Seen,
+            from: "one.srt".into(),
+            lines: vec![(Some(Span { start: 2.0, end: 3.0 }), "A cat\u{7}jumps".into()), (None, " ".into())],
+        };
+        assert!(place.index.import(&clip, &import).unwrap());
+        assert!(!place.index.import(&clip, &import).unwrap());
+        assert!(place.lacks(&clip).is_empty(), "whatever the prompt");
+        let said =
+            Import { kind: Kind::Said, from: "one.vtt".into(), lines: vec![(None, "Hello there".into())] };
+        assert!(place.index.import(&clip, &said).unwrap());
+        assert_eq!(found(&place.index, "jumping cat"), [("one.mp4".into(), 2.0)]);
+        assert_eq!(place.index.totals().unwrap().captions, 2);
+        check(&place.index);
+    }
+
+    #[test]
+    fn two_writers_and_a_reader_share_a_file() {
+        let place = Place::new();
+        let path = place.index.path().to_owned();
+        let clips: Vec<Clip> = (0..40).map(|n| place.clip(&format!("{n}.mp4"), &[n])).collect();
+        std::thread::scope(|scope| {
+            for half in clips.chunks(20) {
+                let path = &path;
+                scope.spawn(move || {
+                    let mut index = Index::open(path).unwrap();
+                    for clip in half {
+                        index.write(clip, &[caption("a", &[(0.0, 1.0, "A bird")])]).unwrap();
+                    }
+                });
+            }
+            let reader = Index::open_to_read(&path).unwrap();
+            while found(&reader, "bird").len() < 10 {
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(place.index.totals().unwrap().captions, 40);
+        check(&place.index);
+    }
+}

@@ -1,0 +1,255 @@
+//! The moments that have the words that are looked for.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::Value;
+use specreel_record::Failure;
+
+use super::{Index, Query};
+
+/// What stands around found words in an excerpt; no text of an index has them.
+const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
+/// Words of an excerpt, about.
+const EXCERPT: i64 = 24;
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A caption: what is seen.
+    #[default]
+    Seen = 0,
+    /// Speech.
+    Said = 1,
+}
+
+/// Which moments count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Videos that are one of these, or below one of them; all if empty.
+    pub below: Vec<PathBuf>,
+    pub kind: Option<Kind>,
+    /// Videos that were changed at this time or later, and before that one, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    pub until_ms: Option<i64>,
+    /// Videos of at least this many seconds, and of at most that many.
+    pub longer_s: Option<f64>,
+    pub shorter_s: Option<f64>,
+    /// A part of the name of the model that wrote it.
+    pub model: Option<String>,
+    /// Videos that are not where they were, too.
+    pub missing: bool,
+}
+
+/// A part of an excerpt, and whether it is what was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub text: String,
+    pub is_match: bool,
+}
+
+/// A moment that has the words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    pub path: PathBuf,
+    /// In seconds. Without an end, the text is about the whole video.
+    pub start: f64,
+    pub end: Option<f64>,
+    pub kind: Kind,
+    /// An excerpt of the text.
+    pub parts: Vec<Part>,
+    pub text: String,
+    /// The model that wrote it, or the file that it comes from.
+    pub model: Option<String>,
+    /// How well it fits by BM25; higher is better.
+    pub score: f64,
+}
+
+impl Index {
+    /// The moments with these words, the best first; among equals by path and time. Fails if the index cannot be read.
+    pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>, Failure> {
+        let (conditions, mut values) = filter.conditions();
+        let sql = format!(
+            "SELECT videos.path, start_s, end_s, kind, model, captions.text, snippet(words, 0, char(2), char(3), '…', {EXCERPT}),
+                    bm25(words) AS rank_
+             FROM words JOIN captions ON captions.id = words.rowid
+             JOIN sources ON sources.id = captions.source JOIN videos ON videos.id = sources.video
+             WHERE words MATCH ? {conditions} ORDER BY rank_, videos.path, start_s, captions.id LIMIT ?"
+        );
+        values.insert(0, query.expression().to_owned().into());
+        values.push(i64::try_from(most).unwrap_or(i64::MAX).into());
+        let read = || {
+            let mut found = self.connection.prepare_cached(&sql)?;
+            let hits = found.query_map(rusqlite::params_from_iter(values), |row| {
+                let (path, excerpt): (Vec<u8>, String) = (row.get(0)?, row.get(6)?);
+                let (kind, rank): (i64, f64) = (row.get(3)?, row.get(7)?);
+                Ok(Hit {
+                    path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+                    start: row.get(1)?,
+                    end: row.get(2)?,
+                    kind: if kind == Kind::Said as i64 { Kind::Said } else { Kind::Seen },
+                    parts: parts(&excerpt),
+                    text: row.get(5)?,
+                    model: row.get(4)?,
+                    score: -rank,
+                })
+            })?;
+            hits.collect::<rusqlite::Result<Vec<Hit>>>()
+        };
+        read().map_err(|error| self.failure(&error))
+    }
+}
+
+impl Filter {
+    /// Conditions of SQL and the values in them.
+    fn conditions(&self) -> (String, Vec<Value>) {
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        let mut add = |condition: &str, own: Vec<Value>| {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            values.extend(own);
+        };
+        if !self.missing {
+            add("NOT missing", Vec::new());
+        }
+        if !self.below.is_empty() {
+            let one = "(path = ? OR substr(path, 1, ?) = ?)";
+            let own = self.below.iter().flat_map(|below| {
+                let below = std::path::absolute(below).unwrap_or_else(|_| below.clone());
+                // Without the separator at its end.
+                let below: PathBuf = below.components().collect();
+                let path = below.as_os_str().as_bytes().to_vec();
+                let mut folder = path.clone();
+                if folder.last() != Some(&b'/') {
+                    folder.push(b'/');
+                }
+                [path.into(), Value::from(folder.len() as i64), folder.into()]
+            });
+            add(&format!("({})", vec![one; self.below.len()].join(" OR ")), own.collect());
+        }
+        if let Some(kind) = self.kind {
+            add("kind = ?", vec![(kind as i64).into()]);
+        }
+        let times = [("modified_ms >= ?", self.since_ms), ("modified_ms < ?", self.until_ms)];
+        for (condition, value) in times {
+            value.into_iter().for_each(|value| add(condition, vec![value.into()]));
+        }
+        for (condition, value) in [("seconds >= ?", self.longer_s), ("seconds <= ?", self.shorter_s)] {
+            value.into_iter().for_each(|value| add(condition, vec![value.into()]));
+        }
+        if let Some(model) = &self.model {
+            add("instr(lower(ifnull(model, '')), lower(?)) > 0", vec![model.clone().into()]);
+        }
+        (sql, values)
+    }
+}
+
+/// An excerpt with its marks as parts.
+fn parts(excerpt: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut is_match = false;
+    for text in excerpt.split(MARKS) {
+        if !text.is_empty() {
+            parts.push(Part { text: text.to_owned(), is_match });
+        }
+        is_match = !is_match;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Import, Query};
+    use specreel_batch::Clip;
+    use specreel_record::Span;
+
+    fn index(texts: &[(&str, Kind, &str)]) -> (tempfile::TempDir, Index) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut index = Index::open(&dir.path().join("index.db")).unwrap();
+        for (number, (name, kind, text)) in texts.iter().enumerate() {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, [number as u8]).unwrap();
+            let span = Some(Span { start: number as f64, end: number as f64 + 2.0 });
+            let import =
+                Import { kind: *kind, from: format!("{number}.srt"), lines: vec![(span, (*text).into())] };
+            assert!(index.import(&Clip::of_file(&path), &import).unwrap());
+        }
+        (dir, index)
+    }
+
+    fn starts(index: &Index, words: &str, filter: &Filter) -> Vec<f64> {
+        let hits = index.find_moments(&Query::parse(words).unwrap(), filter, 20).unwrap();
+        hits.iter().map(|hit| hit.start).collect()
+    }
+
+    #[test]
+    fn words_are_found_by_their_stems_the_best_first() {
+        let (_dir, index) = index(&[
+            (
+                "a.mp4",
+                Kind::Seen,
+                "A red van is turning left while a dog and two cats look at it from the other side.",
+            ),
+            ("b.mp4", Kind::Seen, "The red van turns."),
+            ("c.mp4", Kind::Said, "We turned the van over. It was not red but blue, said Zoë."),
+            ("d.mp4", Kind::Seen, "Nobody is there."),
+        ]);
+        let all = Filter::default();
+        assert_eq!(starts(&index, "red vans turning", &all), [1.0, 0.0, 2.0]);
+        assert_eq!(starts(&index, "\"red van\"", &all), [1.0, 0.0]);
+        assert_eq!(starts(&index, "zoe", &all), [2.0]);
+        assert_eq!(starts(&index, "nob* OR dogs", &all).len(), 2);
+        assert_eq!(starts(&index, "van -dog -blue", &all), [1.0]);
+        assert_eq!(starts(&index, "bus", &all), [0.0; 0]);
+        let hit = index.find_moments(&Query::parse("turn").unwrap(), &all, 1).unwrap().remove(0);
+        let marked: Vec<&str> =
+            hit.parts.iter().filter(|part| part.is_match).map(|part| &*part.text).collect();
+        assert_eq!((hit.text.as_str(), marked), ("The red van turns.", vec!["turns"]));
+        assert_eq!((hit.end, hit.model.as_deref()), (Some(3.0), Some("1.srt")));
+        assert!(hit.score > 0.0);
+    }
+
+    #[test]
+    fn filters_leave_out_what_they_say() {
+        let (dir, index) = index(&[
+            ("x/a.mp4", Kind::Seen, "a tree"),
+            ("x/y/b.mp4", Kind::Said, "a tree"),
+            ("xy/c.mp4", Kind::Seen, "a tree"),
+        ]);
+        let of = |filter: Filter| starts(&index, "tree", &filter);
+        let below = |name: &str| Filter { below: vec![dir.path().join(name)], ..Filter::default() };
+        assert_eq!(of(below("x")), [0.0, 1.0]);
+        assert_eq!(of(below("x/")), [0.0, 1.0]);
+        assert_eq!(of(below("xy/c.mp4")), [2.0]);
+        assert_eq!(of(Filter { below: vec!["/".into()], ..Filter::default() }).len(), 3);
+        assert_eq!(of(Filter { kind: Some(Kind::Said), ..Filter::default() }), [1.0]);
+        assert_eq!(of(Filter { model: Some("2.SRT".into()), ..Filter::default() }), [2.0]);
+        assert_eq!(of(Filter { longer_s: Some(3.5), ..Filter::default() }), [2.0]);
+        assert_eq!(of(Filter { shorter_s: Some(2.0), ..Filter::default() }), [0.0]);
+        assert_eq!(of(Filter { since_ms: Some(i64::MAX), ..Filter::default() }), [0.0; 0]);
+        assert_eq!(of(Filter { until_ms: Some(i64::MAX), ..Filter::default() }).len(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Whatever is typed, the database takes it; and what it finds has the words.
+        #[test]
+        fn no_query_is_an_error(typed in "[a-c \"*:()^{}\\-+'ORNEARTD\u{0}é,]{0,24}", word in "[a-c]{1,2}") {
+            let (_dir, index) = index(&[("a.mp4", Kind::Seen, "a b c ab bc abc ca"), ("b.mp4", Kind::Seen, "b c")]);
+            if let Ok(query) = Query::parse(&typed) {
+                index.find_moments(&query, &Filter::default(), 5).unwrap();
+            }
+            let found = index.find_moments(&Query::parse(&word).unwrap(), &Filter::default(), 5).unwrap();
+            for hit in &found {
+                prop_assert!(hit.text.split(' ').any(|own| own == word), "{}: {}", word, hit.text);
+            }
+            prop_assert_eq!(found.is_empty(), !["a", "b", "c", "ab", "bc", "abc", "ca"].contains(&&*word));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Arguments of `specreel index` and `specreel find`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{
+    batch::BatchArgs,
+    caption::CaptionArgs,
+    part::{PartArgs, SceneArgs, Segments, SpeechArgs, SpeechModelArgs, segments},
+    run::{OUTPUT, OutputArgs, RunArgs},
+    values::choice,
+};
+use specreel_batch::{Existing, shard::ShardChoice};
+use specreel_record::span::seconds;
+
+const INDEX: &str = "Index";
+const FILTERS: &str = "Filters";
+
+/// Caption what is new or changed, and keep the captions in a file that `specreel find` searches.
+#[derive(Debug, Default, Args)]
+pub struct IndexArgs {
+    /// Videos: files, directories, @LIST (a file with one path a line) or patterns
+    #[arg(value_name = "VIDEO", required = true)]
+    pub videos: Vec<PathBuf>,
+    /// File of the index [default: library.db in the data directory]
+    #[arg(long, value_name = "FILE", help_heading = INDEX)]
+    pub db: Option<PathBuf>,
+    /// Take in files next to the videos instead of captioning: captions (.txt, .srt, .vtt) or speech (.srt, .vtt, .json)
+    #[arg(long, value_name = "WHAT", value_enum, help_heading = INDEX)]
+    pub import: Option<Imported>,
+    /// Treatment of videos that are in the index
+    #[arg(long, help_heading = INDEX, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
+    pub existing: Existing,
+    /// Try videos again that failed before and have not changed since
+    #[arg(long, help_heading = INDEX)]
+    pub retry_failed: bool,
+    /// Caption at most this many videos
+    #[arg(long, help_heading = INDEX, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// Caption part I of N, or the part that Slurm (auto) or Kubernetes (auto/N) says
+    #[arg(long, help_heading = INDEX, value_name = "I/N", allow_hyphen_values = true)]
+    pub shard: Option<ShardChoice>,
+    /// Length of the segments, or one for each scene
+    #[arg(long, help_heading = "Video", allow_hyphen_values = true, value_name = "SECONDS|scenes", value_parser = segments, default_value = "scenes")]
+    pub segments: Option<Segments>,
+    #[command(flatten)]
+    pub scenes: SceneArgs,
+    #[command(flatten)]
+    pub speech: SpeechModelArgs,
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Print events as JSON lines
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Do not print progress or statistics
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub quiet: bool,
+    /// Print what would be captioned, and the time and memory that it takes
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "import")]
+    pub dry_run: bool,
+}
+
+/// What files next to the videos hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Imported {
+    /// What is seen
+    Captions,
+    /// What is said
+    Speech,
+}
+
+impl IndexArgs {
+    /// The captioning that this is.
+    pub fn caption(self) -> CaptionArgs {
+        let Self { videos, existing, retry_failed, limit, shard, segments, scenes, speech, run, .. } = self;
+        CaptionArgs {
+            videos,
+            batch: BatchArgs { existing, retry_failed, limit, shard, ..BatchArgs::default() },
+            part: PartArgs {
+                segments,
+                scenes,
+                speech: SpeechArgs { model: speech, ..SpeechArgs::default() },
+                ..PartArgs::default()
+            },
+            run,
+            output: OutputArgs { json: self.json, quiet: self.quiet, ..OutputArgs::default() },
+            dry_run: self.dry_run,
+            ..CaptionArgs::default()
+        }
+    }
+}
+
+/// Find moments by words of their captions and of what is said in them.
+#[derive(Debug, Default, Args)]
+#[command(
+    after_help = "All words have to be there, in any form (turn, turns, turning). \"a phrase\" is there word by word, turn* is every
+word that begins so, -word is not there, and OR between two words wants one of them."
+)]
+pub struct FindArgs {
+    /// What to look for
+    #[arg(value_name = "WORD", required = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
+    /// File of the index [default: library.db in the data directory]
+    #[arg(long, value_name = "FILE", help_heading = INDEX)]
+    pub db: Option<PathBuf>,
+    /// In this video, or in those below this directory (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = FILTERS)]
+    pub r#in: Vec<PathBuf>,
+    /// What is seen only: captions
+    #[arg(long, help_heading = FILTERS, conflicts_with = "said")]
+    pub seen: bool,
+    /// What is said only
+    #[arg(long, help_heading = FILTERS)]
+    pub said: bool,
+    /// In videos that were changed on this day (UTC) or later: YYYY-MM-DD
+    #[arg(long, value_name = "DATE", help_heading = FILTERS, value_parser = day)]
+    pub since: Option<i64>,
+    /// In videos that were changed before this day (UTC)
+    #[arg(long, value_name = "DATE", help_heading = FILTERS, value_parser = day)]
+    pub until: Option<i64>,
+    /// In videos of at least this length: seconds, mm:ss or hh:mm:ss
+    #[arg(long, value_name = "T", help_heading = FILTERS, value_parser = length)]
+    pub longer: Option<f64>,
+    /// In videos of at most this length
+    #[arg(long, value_name = "T", help_heading = FILTERS, value_parser = length)]
+    pub shorter: Option<f64>,
+    /// Written by a model with this in its name, or imported from such a file
+    #[arg(long, value_name = "TEXT", help_heading = FILTERS)]
+    pub model: Option<String>,
+    /// In videos that are no longer where they were, too
+    #[arg(long, help_heading = FILTERS)]
+    pub missing: bool,
+    /// Print at most this many moments
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20, help_heading = OUTPUT, value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Print one JSON object
+    #[arg(long, help_heading = OUTPUT, conflicts_with_all = ["m3u", "edl"])]
+    pub json: bool,
+    /// Print a playlist of the moments, for VLC
+    #[arg(long, help_heading = OUTPUT, conflicts_with = "edl")]
+    pub m3u: bool,
+    /// Print a list of the moments that mpv plays as one video: mpv FILE.edl
+    #[arg(long, help_heading = OUTPUT)]
+    pub edl: bool,
+}
+
+/// The beginning of a day in milliseconds since 1970.
+fn day(text: &str) -> Result<i64, String> {
+    let date = || {
+        let mut parts = text.splitn(3, '-');
+        let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+        let month = time::Month::try_from(month.parse::<u8>().ok()?).ok()?;
+        time::Date::from_calendar_date(year.parse().ok()?, month, day.parse().ok()?).ok()
+    };
+    let date = date().ok_or("expected a day, such as 2026-11-28")?;
+    Ok(date.midnight().assume_utc().unix_timestamp() * 1000)
+}
+
+fn length(text: &str) -> Result<f64, String> {
+    seconds(text).ok_or_else(|| "expected a length, such as 90 or 1:30".to_owned())
+}

@@ -1,0 +1,116 @@
+//! `specreel index` and `specreel find`.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::*;
+
+/// A program with a directory of embedded clips.
+fn library(names: &[&str]) -> Program {
+    let program = Program::new();
+    let demo = specreel_demo::demo(Some(&program.home().join(".cache/specreel"))).unwrap();
+    let videos = program.home().join("videos");
+    fs::create_dir_all(&videos).unwrap();
+    for (clip, name) in demo.clips.iter().cycle().zip(names) {
+        fs::copy(&clip.path, videos.join(name)).unwrap();
+    }
+    program
+}
+
+fn indexed(program: &Program, more: &[&str]) -> Outcome {
+    let args = ["index", "videos", "--db", "library.db", "--segments", "scenes", "--method", "naive"];
+    program.run(&[&args[..], more].concat())
+}
+
+fn found(program: &Program, words: &[&str]) -> Vec<Value> {
+    let outcome = program.run(&[&["find", "--db", "library.db", "--json"], words].concat());
+    let value: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    value["moments"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_library_is_captioned_once_and_searched() {
+    let program = library(&["a.mp4", "b.mp4"]);
+    let first = indexed(&program, &[]).ok();
+    first.said("2 videos: 2 captioned").said("of 2 videos");
+    // Every moment of a word that a caption has is found, and only those.
+    let caption = program.run(&["caption", "videos/a.mp4", "--method", "naive"]).ok().stdout;
+    let word = caption.split(|c: char| !c.is_alphabetic()).find(|word| word.len() > 4).unwrap();
+    let hits = found(&program, &[word]);
+    assert!(!hits.is_empty() && hits.iter().all(|hit| hit["start"].as_f64().is_some() && hit["end"].as_f64() > Some(0.0)));
+    assert!(hits.iter().any(|hit| hit["video"].as_str().unwrap().ends_with("videos/a.mp4")), "{hits:?}");
+    assert!(hits.iter().all(|hit| hit["text"].as_str().unwrap().to_lowercase().contains(&word.to_lowercase())));
+    let text = program.run(&["find", "--db", "library.db", word]).ok();
+    assert!(text.stdout.lines().next().unwrap().contains(".mp4  0:00–"), "{}", text.stdout);
+    assert!(!text.stdout.contains('\u{1b}'), "no terminal, no color");
+    // Again, nothing is done: no models are needed for what is not new.
+    indexed(&program, &[]).ok().said("2 had captions");
+    // A renamed video keeps its captions, a removed one is not found.
+    fs::rename(program.home().join("videos/a.mp4"), program.home().join("videos/c.mp4")).unwrap();
+    fs::remove_file(program.home().join("videos/b.mp4")).unwrap();
+    indexed(&program, &[]).ok().said("1 had captions").said("1 of them no longer there");
+    let hits = found(&program, &[word]);
+    assert!(hits.iter().all(|hit| hit["video"].as_str().unwrap().ends_with("videos/c.mp4")), "{hits:?}");
+    assert!(found(&program, &[word, "--missing"]).len() >= hits.len());
+    // For players.
+    let list = program.run(&["find", "--db", "library.db", word, "--m3u"]).ok().stdout;
+    assert!(list.starts_with("#EXTM3U\n#EXTINF:") && list.contains("#EXTVLCOPT:start-time=0.000"), "{list}");
+    assert!(program.run(&["find", "--db", "library.db", word, "--edl"]).ok().stdout.starts_with("# mpv EDL v0\n%"));
+}
+
+#[test]
+fn what_is_known_is_taken_in_without_models() {
+    let program = library(&["a.mp4", "b.mp4", "c.mp4"]);
+    let put = |name: &str, text: &str| fs::write(program.home().join("videos").join(name), text).unwrap();
+    put("a.srt", "1\n00:00:01,000 --> 00:00:03,000\nA red van is turning left.\n\n2\n00:00:03,000 --> 00:00:04,500\nThen it stops.\n");
+    put("b.txt", "Two cats on a sofa.\n");
+    let import = |what: &str| program.run(&["index", "videos", "--db", "library.db", "--import", what]);
+    import("captions").ok().said("3 videos: 2 imported, 0 had captions, 1 without a file, 0 failed");
+    import("captions").ok().said("0 imported, 2 had captions");
+    put("c.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nTurn left at the van, please.\n");
+    import("speech").ok();
+    let starts = |words: &[&str]| -> Vec<f64> {
+        found(&program, words).iter().map(|hit| hit["start"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(starts(&["van", "turned"]), [1.0, 1.0]);
+    assert_eq!(starts(&["van", "turned", "--seen"]), [1.0]);
+    assert_eq!(starts(&["van turn", "--said"]).len(), 1);
+    assert_eq!(starts(&["sofa", "--in", "videos/b.mp4"]), [0.0]);
+    assert_eq!(starts(&["sofa", "--in", "videos/a.mp4"]), [0.0; 0]);
+    assert_eq!(starts(&["--", "-van", "cats"]).len(), 1);
+    program.run(&["find", "--db", "library.db", "zebra"]).ends(1).said("nothing found in 4 captions of 3 videos");
+    put("a.srt", "nothing with a time");
+    fs::remove_file(program.home().join("library.db")).unwrap();
+    import("captions").ends(5).said("failed: transcript videos/a.srt");
+}
+
+#[test]
+fn a_search_that_cannot_be_says_why() {
+    let program = library(&["a.mp4"]);
+    program.run(&["find", "--db", "none.db", "van"]).ends(3).said("index none.db: no such file").said("specreel index DIR");
+    fs::write(program.home().join("text.db"), "no database ".repeat(500)).unwrap();
+    program.run(&["find", "--db", "text.db", "van"]).ends(3).said("it is damaged, or no index");
+    program.run(&["index", "videos", "--db", "text.db"]).ends(3).said("it is damaged, or no index");
+    program.run(&["find", "--db", "text.db", "-"]).ends(2).said("there is no word in it");
+    program.run(&["find", "--db", "text.db", "van", "--since", "yesterday"]).ends(2).said("such as 2026-11-28");
+}
+
+/// However a run is killed, what is in the index is whole, and the next run does the rest.
+#[test]
+fn a_killed_run_loses_nothing_that_was_written() {
+    let program = library(&["a.mp4", "b.mp4", "c.mp4", "d.mp4", "e.mp4"]);
+    for ms in [900, 1500, 2100] {
+        let mut child = program.spawn(&["index", "videos", "--db", "library.db", "--method", "naive", "--json"]);
+        std::thread::sleep(Duration::from_millis(ms));
+        let _ = child.kill();
+        child.wait().unwrap();
+        if program.home().join("library.db").exists() {
+            let totals = program.run(&["find", "--db", "library.db", "a OR the", "--json", "--limit", "50"]);
+            assert!([0, 1].contains(&totals.code), "{totals:?}");
+        }
+    }
+    indexed(&program, &[]).ok().said("of 5 videos");
+    indexed(&program, &[]).ok().said("5 had captions");
+}
