@@ -111,7 +111,7 @@ impl Index {
             }
             Ok(missing)
         };
-        self.write(sweep)
+        self.change(sweep)
     }
 
     /// Take in captions that were not made here, unless the video has such ones. False if it has. Fails if it cannot be read or written.
@@ -128,7 +128,7 @@ impl Index {
             put(write, video, &source, &import.lines)?;
             Ok(true)
         };
-        self.write(write)
+        self.change(write)
     }
 
     fn facts(&self, path: &Path) -> Result<(Stamp, [u8; 16]), Failure> {
@@ -139,7 +139,7 @@ impl Index {
     }
 
     /// Change it in one transaction.
-    fn write<T>(
+    fn change<T>(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {
@@ -163,7 +163,7 @@ impl Index {
         }
         let (stamp, fingerprint) = self.facts(path)?;
         let same = here.filter(|here| here.fingerprint == fingerprint);
-        self.write(|write| match same {
+        self.change(|write| match same {
             // Only touched.
             Some(same) => {
                 move_to(write, same.id, path, stamp)?;
@@ -351,7 +351,7 @@ impl Store for Index {
             }
             Ok(())
         };
-        Index::write(self, change)
+        self.change(change)
     }
 }
 

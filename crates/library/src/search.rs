@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
-use specreel_record::Failure;
+use specreel_record::{Failure, clock};
 
 use super::{Index, Query};
 
@@ -64,6 +64,25 @@ pub struct Hit {
     pub model: Option<String>,
     /// How well it fits by BM25; higher is better.
     pub score: f64,
+}
+
+impl Hit {
+    /// For programs.
+    pub fn json(&self) -> serde_json::Value {
+        let excerpt: String = self.parts.iter().map(|part| part.text.as_str()).collect();
+        serde_json::json!({
+            "video": self.path.to_string_lossy(), "start": self.start, "end": self.end, "said": self.kind == Kind::Said,
+            "text": self.text, "excerpt": excerpt, "model": self.model, "score": (self.score * 1000.0).round() / 1000.0,
+        })
+    }
+
+    /// When it is, in words.
+    pub fn times(&self) -> String {
+        match self.end {
+            Some(end) => format!("{}–{}", clock(self.start), clock(end)),
+            None => "all".to_owned(),
+        }
+    }
 }
 
 impl Index {

@@ -23,14 +23,18 @@ use crate::api::{
 };
 use crate::app::{App, SharedApp};
 use crate::ask::{self, Asked};
-use crate::{Defaults, Listener, Load, NAME, Options, answer::Answer, error::ApiError};
+use crate::{Defaults, Listener, Load, NAME, Options, Sought, answer::Answer, error::ApiError};
 use specreel_client::Interrupt;
 use specreel_record::{Event, EventKind, Failure, Stage};
 
 /// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
      question about it; a second question about the same file starts sooner. Both can be told what is said in it. Long videos take \
-     minutes: watch the progress.";
+     minutes: watch the progress. `find_moments` looks for words in what was captioned before.";
+
+/// Most moments of a search, and how many unless a call says so.
+const MOST_MOMENTS: usize = 1000;
+const SOME_MOMENTS: usize = 20;
 
 /// A server that speaks over stdin and stdout.
 pub struct McpServer {
@@ -208,6 +212,34 @@ impl<'de> Deserialize<'de> for CompareMethods {
     }
 }
 
+/// Words of moments.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct FindMoments {
+    /// Words that are all there, in any form; "a phrase" in quotation marks, turn* for beginnings, -word for what is not there, OR
+    /// between two words. Words are found, not meanings: try synonyms.
+    words: String,
+    /// True: only what is said. False: only what is seen.
+    said: Option<bool>,
+    /// A video or directory to look in.
+    path: Option<String>,
+    /// Most moments, 20 by default.
+    limit: Option<u32>,
+}
+
+impl<'de> Deserialize<'de> for FindMoments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        arguments(deserializer, |fields| {
+            Ok(Self {
+                words: fields.need("words", "a string")?.string()?,
+                said: fields.flag("said")?,
+                path: fields.string("path")?,
+                limit: fields.count("limit", MOST_MOMENTS)?,
+            })
+        })
+    }
+}
+
 #[derive(Clone)]
 struct Tools {
     app: SharedApp,
@@ -241,6 +273,35 @@ impl Tools {
         let AskVideo { path, question, max_new_tokens, text, transcript, transcribe } = call;
         let chat = ChatRequest { text, ..chat(path, question, max_new_tokens, said(transcript, transcribe)) };
         Ok(result(self.answer(chat, &mut Progress::new(&context), &context.ct).await))
+    }
+
+    /// Find moments in the videos that `specreel index` has captioned, by the words of their captions and of what is said in them.
+    #[tool]
+    async fn find_moments(
+        &self,
+        Parameters(call): Parameters<FindMoments>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let FindMoments { words, said, path, limit } = call;
+        let Some(find) = self.app.defaults.find.clone() else {
+            return Ok(result(Err("this build has no index".into())));
+        };
+        let below = path.map_or_else(|| self.app.options.allow_dirs.clone(), |path| vec![path.into()]);
+        let most = limit.map_or(SOME_MOMENTS, |limit| limit as usize);
+        let sought = Sought { words, said, below, most };
+        let found = tokio::task::spawn_blocking(move || find(&sought)).await;
+        let moments = found
+            .map_err(|e| e.to_string())
+            .and_then(|found| found.map_err(|failure| ApiError::failure(&failure, None).message));
+        let mut shown = result(moments.map(|moments| {
+            let lines: Vec<String> = moments.iter().map(|moment| moment.line.clone()).collect();
+            let text = if lines.is_empty() { "nothing found".to_owned() } else { lines.join("\n") };
+            let moments: Vec<Value> = moments.into_iter().map(|moment| moment.json).collect();
+            json!({ "text": text, "moments": moments })
+        }));
+        if let Some(Value::Object(fields)) = &mut shown.structured_content {
+            fields.remove("text");
+        }
+        Ok(shown)
     }
 
     /// Describe a video with several decoding methods, and compare their texts and speeds.

@@ -12,6 +12,30 @@ use specreel_speculate::Method;
 pub type Listen =
     Arc<dyn Fn(&Path, Option<Span>, &Listener<'_>) -> Result<Transcript, Failure> + Send + Sync>;
 
+/// Finds moments of a library. May block.
+pub type Find = Arc<dyn Fn(&Sought) -> Result<Vec<Moment>, Failure> + Send + Sync>;
+
+/// What is looked for in a library.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sought {
+    /// As `specreel find` reads them.
+    pub words: String,
+    /// Speech only, or captions only.
+    pub said: Option<bool>,
+    /// Videos that are one of these, or below one of them.
+    pub below: Vec<PathBuf>,
+    pub most: usize,
+}
+
+/// A found moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// The video, its times, and the text as one line.
+    pub line: String,
+    /// The same as JSON.
+    pub json: serde_json::Value,
+}
+
 /// Who waits for what is said in a video.
 pub struct Listener<'a> {
     /// True once nobody waits any more.
@@ -91,4 +115,6 @@ pub struct Defaults {
     pub cache: Option<PathBuf>,
     /// The speech model; none refuses requests to transcribe.
     pub listen: Option<Listen>,
+    /// The index of a library; none refuses to look for moments.
+    pub find: Option<Find>,
 }

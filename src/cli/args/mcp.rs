@@ -15,6 +15,10 @@ pub struct McpArgs {
     /// Let calls name only the files in this directory (repeatable) [default: all that you can read]
     #[arg(long, help_heading = "Server", value_name = "DIR")]
     pub allow_dir: Vec<PathBuf>,
+    /// File of the index in which find_moments looks [default: library.db in the data directory]
+    #[cfg(feature = "find")]
+    #[arg(long, help_heading = "Server", value_name = "FILE")]
+    pub db: Option<PathBuf>,
     #[command(flatten)]
     pub speech: SpeechModelArgs,
     #[command(flatten)]

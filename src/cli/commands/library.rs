@@ -5,7 +5,7 @@ use crate::cli::args::library::{FindArgs, Imported, IndexArgs};
 use specreel_batch::find;
 use specreel_client::{Transcript, present::formats::plural};
 use specreel_library::{Filter, Hit, Import, Index, Kind, Query, lists};
-use specreel_record::{Span, clock};
+use specreel_record::Span;
 
 /// Exit code if nothing was found.
 const NOTHING: i32 = 1;
@@ -126,7 +126,7 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
     let hits = index.find_moments(&query, &filter, args.limit as usize)?;
     let text = match args {
         FindArgs { json: true, .. } => {
-            let hits: Vec<Value> = hits.iter().map(object).collect();
+            let hits: Vec<Value> = hits.iter().map(Hit::json).collect();
             format!("{}\n", json!({ "query": typed, "moments": hits }))
         }
         FindArgs { m3u: true, .. } => lists::m3u(&hits),
@@ -145,18 +145,8 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
     Ok(NOTHING)
 }
 
-fn object(hit: &Hit) -> Value {
-    let excerpt: String = hit.parts.iter().map(|part| part.text.as_str()).collect();
-    json!({ "video": hit.path.to_string_lossy(), "start": hit.start, "end": hit.end, "said": hit.kind == Kind::Said,
-        "text": hit.text, "excerpt": excerpt, "model": hit.model, "score": (hit.score * 1000.0).round() / 1000.0 })
-}
-
 /// `path  0:12–0:41  …the red van turns…`, with what was looked for in bold.
 fn line(hit: &Hit, is_colored: bool) -> String {
-    let span = match hit.end {
-        Some(end) => format!("{}–{}", clock(hit.start), clock(end)),
-        None => "all".to_owned(),
-    };
     let said = if hit.kind == Kind::Said { "said: " } else { "" };
     let excerpt: String = hit
         .parts
@@ -167,5 +157,24 @@ fn line(hit: &Hit, is_colored: bool) -> String {
         })
         .collect();
     let path = hit.path.to_string_lossy();
-    format!("{}  {span}  {said}{excerpt}\n", specreel_batch::text::one_line(&color::plain(&path)))
+    format!("{}  {}  {said}{excerpt}\n", specreel_batch::text::one_line(&color::plain(&path)), hit.times())
+}
+
+/// Looks for moments in the index in this file, which is opened for each search: it may be written meanwhile.
+#[cfg(feature = "server")]
+pub fn finder(named: Option<&Path>) -> Result<specreel_server::Find, Failure> {
+    let path = file(named)?;
+    Ok(std::sync::Arc::new(move |sought| {
+        let query = Query::parse(&sought.words).map_err(|problem| {
+            Failure::usage(format!("words: {problem}"), "name a word that is to be there")
+        })?;
+        let kind = sought.said.map(|said| if said { Kind::Said } else { Kind::Seen });
+        let filter = Filter { below: sought.below.clone(), kind, ..Filter::default() };
+        let hits = Index::open_to_read(&path)?.find_moments(&query, &filter, sought.most)?;
+        let moment = |hit: &Hit| specreel_server::Moment {
+            line: line(hit, false).trim_end().to_owned(),
+            json: hit.json(),
+        };
+        Ok(hits.iter().map(moment).collect())
+    }))
 }

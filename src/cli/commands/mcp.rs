@@ -6,7 +6,12 @@ use crate::cli::args::mcp::McpArgs;
 use specreel_server::{McpServer, Options};
 
 pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
-    let Prepared { defaults, load } = prepare(&args.run, &args.speech, config)?;
+    #[cfg_attr(not(feature = "find"), expect(unused_mut, reason = "there is no index"))]
+    let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
+    #[cfg(feature = "find")]
+    {
+        defaults.find = Some(super::library::finder(args.db.as_deref())?);
+    }
     // The client runs as the user, who may read all of these.
     let allow_dirs = match &args.allow_dir[..] {
         [] => vec!["/".into()],

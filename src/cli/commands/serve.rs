@@ -69,6 +69,7 @@ pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Resu
         methods: served.methods,
         cache: Dirs::find().map(|dirs| dirs.cache),
         listen: ear.map(listener),
+        find: None,
     };
     let load = Load { models: served.models, ignore_memory: run.ignore_memory, speeds: Dirs::speeds() };
     Ok(Prepared { defaults, load })

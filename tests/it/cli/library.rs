@@ -39,9 +39,14 @@ fn a_library_is_captioned_once_and_searched() {
     let caption = program.run(&["caption", "videos/a.mp4", "--method", "naive"]).ok().stdout;
     let word = caption.split(|c: char| !c.is_alphabetic()).find(|word| word.len() > 4).unwrap();
     let hits = found(&program, &[word]);
-    assert!(!hits.is_empty() && hits.iter().all(|hit| hit["start"].as_f64().is_some() && hit["end"].as_f64() > Some(0.0)));
+    assert!(
+        !hits.is_empty()
+            && hits.iter().all(|hit| hit["start"].as_f64().is_some() && hit["end"].as_f64() > Some(0.0))
+    );
     assert!(hits.iter().any(|hit| hit["video"].as_str().unwrap().ends_with("videos/a.mp4")), "{hits:?}");
-    assert!(hits.iter().all(|hit| hit["text"].as_str().unwrap().to_lowercase().contains(&word.to_lowercase())));
+    assert!(
+        hits.iter().all(|hit| hit["text"].as_str().unwrap().to_lowercase().contains(&word.to_lowercase()))
+    );
     let text = program.run(&["find", "--db", "library.db", word]).ok();
     assert!(text.stdout.lines().next().unwrap().contains(".mp4  0:00–"), "{}", text.stdout);
     assert!(!text.stdout.contains('\u{1b}'), "no terminal, no color");
@@ -57,14 +62,23 @@ fn a_library_is_captioned_once_and_searched() {
     // For players.
     let list = program.run(&["find", "--db", "library.db", word, "--m3u"]).ok().stdout;
     assert!(list.starts_with("#EXTM3U\n#EXTINF:") && list.contains("#EXTVLCOPT:start-time=0.000"), "{list}");
-    assert!(program.run(&["find", "--db", "library.db", word, "--edl"]).ok().stdout.starts_with("# mpv EDL v0\n%"));
+    assert!(
+        program
+            .run(&["find", "--db", "library.db", word, "--edl"])
+            .ok()
+            .stdout
+            .starts_with("# mpv EDL v0\n%")
+    );
 }
 
 #[test]
 fn what_is_known_is_taken_in_without_models() {
     let program = library(&["a.mp4", "b.mp4", "c.mp4"]);
     let put = |name: &str, text: &str| fs::write(program.home().join("videos").join(name), text).unwrap();
-    put("a.srt", "1\n00:00:01,000 --> 00:00:03,000\nA red van is turning left.\n\n2\n00:00:03,000 --> 00:00:04,500\nThen it stops.\n");
+    put(
+        "a.srt",
+        "1\n00:00:01,000 --> 00:00:03,000\nA red van is turning left.\n\n2\n00:00:03,000 --> 00:00:04,500\nThen it stops.\n",
+    );
     put("b.txt", "Two cats on a sofa.\n");
     let import = |what: &str| program.run(&["index", "videos", "--db", "library.db", "--import", what]);
     import("captions").ok().said("3 videos: 2 imported, 0 had captions, 1 without a file, 0 failed");
@@ -80,7 +94,10 @@ fn what_is_known_is_taken_in_without_models() {
     assert_eq!(starts(&["sofa", "--in", "videos/b.mp4"]), [0.0]);
     assert_eq!(starts(&["sofa", "--in", "videos/a.mp4"]), [0.0; 0]);
     assert_eq!(starts(&["--", "-van", "cats"]).len(), 1);
-    program.run(&["find", "--db", "library.db", "zebra"]).ends(1).said("nothing found in 4 captions of 3 videos");
+    program
+        .run(&["find", "--db", "library.db", "zebra"])
+        .ends(1)
+        .said("nothing found in 4 captions of 3 videos");
     put("a.srt", "nothing with a time");
     fs::remove_file(program.home().join("library.db")).unwrap();
     import("captions").ends(5).said("failed: transcript videos/a.srt");
@@ -89,12 +106,19 @@ fn what_is_known_is_taken_in_without_models() {
 #[test]
 fn a_search_that_cannot_be_says_why() {
     let program = library(&["a.mp4"]);
-    program.run(&["find", "--db", "none.db", "van"]).ends(3).said("index none.db: no such file").said("specreel index DIR");
+    program
+        .run(&["find", "--db", "none.db", "van"])
+        .ends(3)
+        .said("index none.db: no such file")
+        .said("specreel index DIR");
     fs::write(program.home().join("text.db"), "no database ".repeat(500)).unwrap();
     program.run(&["find", "--db", "text.db", "van"]).ends(3).said("it is damaged, or no index");
     program.run(&["index", "videos", "--db", "text.db"]).ends(3).said("it is damaged, or no index");
     program.run(&["find", "--db", "text.db", "-"]).ends(2).said("there is no word in it");
-    program.run(&["find", "--db", "text.db", "van", "--since", "yesterday"]).ends(2).said("such as 2026-11-28");
+    program
+        .run(&["find", "--db", "text.db", "van", "--since", "yesterday"])
+        .ends(2)
+        .said("such as 2026-11-28");
 }
 
 /// However a run is killed, what is in the index is whole, and the next run does the rest.
@@ -102,7 +126,8 @@ fn a_search_that_cannot_be_says_why() {
 fn a_killed_run_loses_nothing_that_was_written() {
     let program = library(&["a.mp4", "b.mp4", "c.mp4", "d.mp4", "e.mp4"]);
     for ms in [900, 1500, 2100] {
-        let mut child = program.spawn(&["index", "videos", "--db", "library.db", "--method", "naive", "--json"]);
+        let mut child =
+            program.spawn(&["index", "videos", "--db", "library.db", "--method", "naive", "--json"]);
         std::thread::sleep(Duration::from_millis(ms));
         let _ = child.kill();
         child.wait().unwrap();

@@ -43,7 +43,7 @@ fn tools_caption_answer_and_compare() {
     let mut names: Vec<&str> =
         tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["ask_video", "caption_video", "compare_methods"]);
+    assert_eq!(names, ["ask_video", "caption_video", "compare_methods", "find_moments"]);
 
     let mut tool = |name: &str, arguments: Value, notifications: &mut Vec<Value>| {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": name}});
@@ -104,6 +104,21 @@ fn tools_caption_answer_and_compare() {
     let messages: Vec<&str> = messages.collect();
     assert!(messages.contains(&"listening 7/7"), "{messages:?}");
 
+    // What was captioned before is found, once there is an index.
+    let looked = || json!({"words": "lefts", "said": true, "limit": 5, "path": "."});
+    let absent = tool("find_moments", looked(), &mut notifications);
+    assert!(
+        absent["isError"] == true && absent["content"].to_string().contains("specreel index DIR"),
+        "{absent}"
+    );
+    let said = "1\n00:00:01,000 --> 00:00:02,000\nTurn left.\n";
+    std::fs::write(program.home().join("sound.srt"), said).unwrap();
+    program.run(&["index", "sound.mp4", "--import", "speech"]).ok();
+    let moments = tool("find_moments", looked(), &mut notifications);
+    assert_eq!(moments["structuredContent"]["moments"][0]["start"], 1.0, "{moments}");
+    let text = moments["content"][0]["text"].as_str().unwrap();
+    assert!(text.ends_with("sound.mp4  0:01–0:02  said: Turn left."), "{text}");
+
     // What the model that calls can react to.
     for (name, arguments, words) in [
         ("caption_video", json!({"path": "/etc/passwd"}), "no such file"),
@@ -112,6 +127,7 @@ fn tools_caption_answer_and_compare() {
         ("compare_methods", json!({"path": "demo", "methods": []}), "at least one"),
         ("compare_methods", json!({"path": "demo", "methods": [7]}), "methods[0]: expected a string, got 7"),
         ("ask_video", json!({"path": "demo"}), "question: missing; expected a string"),
+        ("find_moments", json!({"words": "-"}), "there is no word in it"),
         ("ask_video", json!({"path": 7, "question": "x"}), "path: expected a string, got 7"),
         (
             "caption_video",
