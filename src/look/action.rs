@@ -52,6 +52,7 @@ actions! {
     OlderRun "older_run" "show the previous run";
     NewerRun "newer_run" "show the next run";
     Sessions "sessions" "list the saved runs, to replay or delete them";
+    Find "find" "find a moment of the library by words of its captions and of what is said";
     Models "models" "select, download or remove models";
     FirstModel "first_model" "download a small model for videos of your own, and caption the selected clip with it";
     Theme "theme" "select a theme";

@@ -8,7 +8,9 @@ use crate::tui::images::{self, ImageProtocol};
 use crate::tui::{question::Answers, window::Notify};
 use specreel_batch::{Existing, Sidecar};
 use specreel_client::catalog::{ModelPair, ModelStore};
-use specreel_client::{Transcript, dirs::Dirs, sampling::SamplingPresets, user_methods};
+use specreel_client::{
+    Transcript, dirs::Dirs, moments::MomentFinder, sampling::SamplingPresets, user_methods,
+};
 use specreel_engine::RunRequest;
 use specreel_record::{Cues, OnLoop, Pace, Span};
 use specreel_speculate::{Method, SamplingControls};
@@ -79,6 +81,8 @@ pub struct StudioConfig {
     pub method: String,
     /// Finds other models; none leaves the loaded ones.
     pub models: Option<Arc<dyn ModelStore>>,
+    /// Finds moments of the library, if there is an index of it.
+    pub finder: Option<Arc<dyn MomentFinder>>,
     /// The server whose runs are followed; none has an engine of its own.
     pub server: Option<String>,
     pub loaded: ModelPair,
@@ -169,6 +173,7 @@ impl Default for StudioConfig {
                 ..RunRequest::default()
             },
             models: None,
+            finder: None,
             server: None,
             loaded: ModelPair::default(),
             models_file: dirs.as_ref().map(Dirs::models),

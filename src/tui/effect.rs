@@ -8,6 +8,7 @@ use crate::tui::{archive::SessionEntry, mouse::Mouse};
 use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_client::Transcript;
 use specreel_client::catalog::{ModelList, ModelPair, OpenedPair, Pulling};
+use specreel_client::moments::Moment;
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Cues, Event, Failure, Session, Span};
@@ -48,6 +49,8 @@ pub enum Msg {
     FramesRead(FrameRequest, Result<(), String>),
     Listed(Result<Vec<SessionEntry>, String>),
     Loaded(Result<Session, String>),
+    /// The moments with these words.
+    Moments(String, Result<Vec<Moment>, String>),
     Edited(Result<String, String>),
     Written(Result<PathBuf, String>),
     /// Captions were written next to their clips, or the work was lost.
@@ -199,6 +202,8 @@ pub enum Effect {
     Listen(PathBuf, String),
     /// Read frames of a clip, or no longer; only the newest request counts. Answered by [`Msg::FrameRead`] and [`Msg::FramesRead`].
     Frames(Option<FrameRequest>),
+    /// Find moments of the library by these words; answered by [`Msg::Moments`].
+    Find(String),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a saved run; answered by [`Msg::Loaded`].

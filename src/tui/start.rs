@@ -54,6 +54,8 @@ fn config(start: StudioStart) -> StudioConfig {
         server: start.server,
         models_file: start.models_file,
         presets: start.presets,
+        sampling_presets: Arc::new(start.sampling_presets),
+        finder: start.finder,
         request: RunRequest { logprobs: usual.request.logprobs, ..request },
         rule: memory_check::rule(&start.models),
         // A theme that is configured is not forgotten for one that was tried.

@@ -46,6 +46,7 @@ pub mod dirs;
 pub mod fake;
 mod follow;
 mod interrupt;
+pub mod moments;
 pub mod present;
 pub mod private;
 mod prompts;

@@ -1,9 +1,10 @@
 //! What the studio starts with, as the command line and the configuration say it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::catalog::{ModelPair, Store};
-use crate::{PromptPreset, Settings, sampling::SamplingPresets};
+use crate::{PromptPreset, Settings, moments::MomentFinder, sampling::SamplingPresets};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
@@ -32,6 +33,8 @@ pub struct StudioStart {
     pub models_file: Option<PathBuf>,
     pub presets: Vec<PromptPreset>,
     pub sampling_presets: SamplingPresets,
+    /// What finds moments of the library.
+    pub finder: Option<Arc<dyn MomentFinder>>,
     /// What every run is asked for.
     pub request: RunRequest,
     /// Only ASCII characters can be drawn.

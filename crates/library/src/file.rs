@@ -43,7 +43,7 @@ pub fn fingerprint(path: &Path) -> io::Result<[u8; 16]> {
         file.read_to_end(&mut bytes)?;
     } else {
         for place in 0..PLACES {
-            file.seek(SeekFrom::Start((size - block) / (PLACES - 1) * place))?;
+            file.seek(SeekFrom::Start((size - block) * place / (PLACES - 1)))?;
             (&mut file).take(block).read_to_end(&mut bytes)?;
         }
     }

@@ -10,7 +10,8 @@ use specreel_batch::{Clip, Store, rows::Caption};
 use specreel_record::{Failure, Span};
 
 use super::file::{Stamp, fingerprint};
-use super::{Kind, schema};
+use super::schema;
+use specreel_client::moments::Kind;
 
 /// Captions and speech of videos, in a file.
 #[derive(Debug)]
@@ -18,6 +19,10 @@ pub struct Index {
     path: PathBuf,
     pub(crate) connection: Connection,
 }
+
+/// The file of an index, which is opened for each search: others may write it meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexFile(pub PathBuf);
 
 /// How much is in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -358,8 +363,9 @@ impl Store for Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Filter, Query};
+    use crate::Query;
     use serde_json::Map;
+    use specreel_client::moments::Filter;
 
     fn caption(prompt: &str, pieces: &[(f64, f64, &str)]) -> Caption {
         let pieces =

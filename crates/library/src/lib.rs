@@ -20,6 +20,5 @@ mod query;
 mod schema;
 mod search;
 
-pub use index::{Import, Index, Totals};
+pub use index::{Import, Index, IndexFile, Totals};
 pub use query::{Query, QueryError};
-pub use search::{Filter, Hit, Kind, Part};

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::Hit;
+use specreel_client::moments::Moment;
 
 /// Where a moment ends that has no end, in seconds after its beginning.
 const LENGTH_S: f64 = 10.0;
 
 /// A list that VLC plays: an extended M3U with the beginning and the end of each moment.
-pub fn m3u(hits: &[Hit]) -> String {
-    let entry = |hit: &Hit| {
+pub fn m3u(hits: &[Moment]) -> String {
+    let entry = |hit: &Moment| {
         let (start, end) = bounds(hit);
         let name = hit.path.file_name().unwrap_or_default().to_string_lossy();
         format!(
@@ -24,8 +24,8 @@ pub fn m3u(hits: &[Hit]) -> String {
 }
 
 /// A list that mpv plays as one video: its EDL, in which names have their length in bytes.
-pub fn edl(hits: &[Hit]) -> String {
-    let entry = |hit: &Hit| {
+pub fn edl(hits: &[Moment]) -> String {
+    let entry = |hit: &Moment| {
         let (start, end) = bounds(hit);
         let path = absolute(&hit.path);
         format!("%{}%{path},{start:.3},{:.3}\n", path.len(), end - start)
@@ -33,7 +33,7 @@ pub fn edl(hits: &[Hit]) -> String {
     std::iter::once("# mpv EDL v0\n".to_owned()).chain(hits.iter().map(entry)).collect()
 }
 
-fn bounds(hit: &Hit) -> (f64, f64) {
+fn bounds(hit: &Moment) -> (f64, f64) {
     (hit.start, hit.end.unwrap_or(hit.start + LENGTH_S))
 }
 
@@ -49,11 +49,11 @@ fn one_line(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use specreel_client::moments::Kind;
 
     #[test]
     fn players_get_the_times_of_each_moment() {
-        let hit = |path: &str, start, end| Hit {
+        let hit = |path: &str, start, end| Moment {
             path: path.into(),
             start,
             end,

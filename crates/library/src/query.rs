@@ -74,7 +74,8 @@ impl Term {
     fn words(&self) -> Option<String> {
         let star = if self.is_beginning { "*" } else { "" };
         let has_words = self.text.chars().any(char::is_alphanumeric);
-        has_words.then(|| format!("\"{}\"{star}", self.text.replace('"', " ")))
+        let is_mark = |c: char| c == '"' || c.is_control();
+        has_words.then(|| format!("\"{}\"{star}", self.text.replace(is_mark, " ")))
     }
 }
 
@@ -118,6 +119,7 @@ mod tests {
         assert_eq!(parsed(r#"he said "well"#), r#"(("he") AND ("said") AND ("well"))"#);
         assert_eq!(parsed("OR a OR"), r#"(("a"))"#);
         assert_eq!(parsed("- a NOT NEAR(b"), r#"(("a") AND ("NOT") AND ("NEAR(b"))"#);
+        assert_eq!(parsed("a\0b"), r#"(("a b"))"#);
         assert_eq!(Query::parse(" - * \"\" OR"), Err(QueryError::Empty));
         assert_eq!(Query::parse("-a -b"), Err(QueryError::OnlyExcludes));
     }

@@ -5,90 +5,29 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
-use specreel_record::{Failure, clock};
+use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part};
+use specreel_record::Failure;
 
-use super::{Index, Query};
+use super::{Index, IndexFile, Query};
 
 /// What stands around found words in an excerpt; no text of an index has them.
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 /// Words of an excerpt, about.
 const EXCERPT: i64 = 24;
 
-/// Where a text comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
-    /// A caption: what is seen.
-    #[default]
-    Seen = 0,
-    /// Speech.
-    Said = 1,
-}
-
-/// Which moments count.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
-    /// Videos that are one of these, or below one of them; all if empty.
-    pub below: Vec<PathBuf>,
-    pub kind: Option<Kind>,
-    /// Videos that were changed at this time or later, and before that one, in milliseconds since 1970.
-    pub since_ms: Option<i64>,
-    pub until_ms: Option<i64>,
-    /// Videos of at least this many seconds, and of at most that many.
-    pub longer_s: Option<f64>,
-    pub shorter_s: Option<f64>,
-    /// A part of the name of the model that wrote it.
-    pub model: Option<String>,
-    /// Videos that are not where they were, too.
-    pub missing: bool,
-}
-
-/// A part of an excerpt, and whether it is what was looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub text: String,
-    pub is_match: bool,
-}
-
-/// A moment that has the words.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    pub path: PathBuf,
-    /// In seconds. Without an end, the text is about the whole video.
-    pub start: f64,
-    pub end: Option<f64>,
-    pub kind: Kind,
-    /// An excerpt of the text.
-    pub parts: Vec<Part>,
-    pub text: String,
-    /// The model that wrote it, or the file that it comes from.
-    pub model: Option<String>,
-    /// How well it fits by BM25; higher is better.
-    pub score: f64,
-}
-
-impl Hit {
-    /// For programs.
-    pub fn json(&self) -> serde_json::Value {
-        let excerpt: String = self.parts.iter().map(|part| part.text.as_str()).collect();
-        serde_json::json!({
-            "video": self.path.to_string_lossy(), "start": self.start, "end": self.end, "said": self.kind == Kind::Said,
-            "text": self.text, "excerpt": excerpt, "model": self.model, "score": (self.score * 1000.0).round() / 1000.0,
-        })
-    }
-
-    /// When it is, in words.
-    pub fn times(&self) -> String {
-        match self.end {
-            Some(end) => format!("{}–{}", clock(self.start), clock(end)),
-            None => "all".to_owned(),
-        }
+impl MomentFinder for IndexFile {
+    fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        let query = Query::parse(words).map_err(|problem| {
+            Failure::usage(format!("cannot look for `{words}`: {problem}"), "name a word that is to be there")
+        })?;
+        Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
     }
 }
 
 impl Index {
     /// The moments with these words, the best first; among equals by path and time. Fails if the index cannot be read.
-    pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Hit>, Failure> {
-        let (conditions, mut values) = filter.conditions();
+    pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        let (conditions, mut values) = conditions(filter);
         let sql = format!(
             "SELECT videos.path, start_s, end_s, kind, model, captions.text, snippet(words, 0, char(2), char(3), '…', {EXCERPT}),
                     bm25(words) AS rank_
@@ -103,7 +42,7 @@ impl Index {
             let hits = found.query_map(rusqlite::params_from_iter(values), |row| {
                 let (path, excerpt): (Vec<u8>, String) = (row.get(0)?, row.get(6)?);
                 let (kind, rank): (i64, f64) = (row.get(3)?, row.get(7)?);
-                Ok(Hit {
+                Ok(Moment {
                     path: Path::new(OsStr::from_bytes(&path)).to_owned(),
                     start: row.get(1)?,
                     end: row.get(2)?,
@@ -114,54 +53,52 @@ impl Index {
                     score: -rank,
                 })
             })?;
-            hits.collect::<rusqlite::Result<Vec<Hit>>>()
+            hits.collect::<rusqlite::Result<Vec<Moment>>>()
         };
         read().map_err(|error| self.failure(&error))
     }
 }
 
-impl Filter {
-    /// Conditions of SQL and the values in them.
-    fn conditions(&self) -> (String, Vec<Value>) {
-        let (mut sql, mut values) = (String::new(), Vec::new());
-        let mut add = |condition: &str, own: Vec<Value>| {
-            sql.push_str(" AND ");
-            sql.push_str(condition);
-            values.extend(own);
-        };
-        if !self.missing {
-            add("NOT missing", Vec::new());
-        }
-        if !self.below.is_empty() {
-            let one = "(path = ? OR substr(path, 1, ?) = ?)";
-            let own = self.below.iter().flat_map(|below| {
-                let below = std::path::absolute(below).unwrap_or_else(|_| below.clone());
-                // Without the separator at its end.
-                let below: PathBuf = below.components().collect();
-                let path = below.as_os_str().as_bytes().to_vec();
-                let mut folder = path.clone();
-                if folder.last() != Some(&b'/') {
-                    folder.push(b'/');
-                }
-                [path.into(), Value::from(folder.len() as i64), folder.into()]
-            });
-            add(&format!("({})", vec![one; self.below.len()].join(" OR ")), own.collect());
-        }
-        if let Some(kind) = self.kind {
-            add("kind = ?", vec![(kind as i64).into()]);
-        }
-        let times = [("modified_ms >= ?", self.since_ms), ("modified_ms < ?", self.until_ms)];
-        for (condition, value) in times {
-            value.into_iter().for_each(|value| add(condition, vec![value.into()]));
-        }
-        for (condition, value) in [("seconds >= ?", self.longer_s), ("seconds <= ?", self.shorter_s)] {
-            value.into_iter().for_each(|value| add(condition, vec![value.into()]));
-        }
-        if let Some(model) = &self.model {
-            add("instr(lower(ifnull(model, '')), lower(?)) > 0", vec![model.clone().into()]);
-        }
-        (sql, values)
+/// Conditions of SQL and the values in them.
+fn conditions(filter: &Filter) -> (String, Vec<Value>) {
+    let (mut sql, mut values) = (String::new(), Vec::new());
+    let mut add = |condition: &str, own: Vec<Value>| {
+        sql.push_str(" AND ");
+        sql.push_str(condition);
+        values.extend(own);
+    };
+    if !filter.missing {
+        add("NOT missing", Vec::new());
     }
+    if !filter.below.is_empty() {
+        let one = "(path = ? OR substr(path, 1, ?) = ?)";
+        let own = filter.below.iter().flat_map(|below| {
+            let below = std::path::absolute(below).unwrap_or_else(|_| below.clone());
+            // Without the separator at its end.
+            let below: PathBuf = below.components().collect();
+            let path = below.as_os_str().as_bytes().to_vec();
+            let mut folder = path.clone();
+            if folder.last() != Some(&b'/') {
+                folder.push(b'/');
+            }
+            [path.into(), Value::from(folder.len() as i64), folder.into()]
+        });
+        add(&format!("({})", vec![one; filter.below.len()].join(" OR ")), own.collect());
+    }
+    if let Some(kind) = filter.kind {
+        add("kind = ?", vec![(kind as i64).into()]);
+    }
+    let times = [("modified_ms >= ?", filter.since_ms), ("modified_ms < ?", filter.until_ms)];
+    for (condition, value) in times {
+        value.into_iter().for_each(|value| add(condition, vec![value.into()]));
+    }
+    for (condition, value) in [("seconds >= ?", filter.longer_s), ("seconds <= ?", filter.shorter_s)] {
+        value.into_iter().for_each(|value| add(condition, vec![value.into()]));
+    }
+    if let Some(model) = &filter.model {
+        add("instr(lower(ifnull(model, '')), lower(?)) > 0", vec![model.clone().into()]);
+    }
+    (sql, values)
 }
 
 /// An excerpt with its marks as parts.

@@ -57,7 +57,7 @@ use tokio::{net::TcpListener, sync::watch};
 use self::app::{App, SharedApp};
 pub use self::{
     mcp::McpServer,
-    options::{Defaults, Find, Listen, Listener, Moment, Options, Sought},
+    options::{Defaults, Listen, Listener, Options},
 };
 use specreel_client::{Client, Interrupt};
 use specreel_model::ModelSpec;

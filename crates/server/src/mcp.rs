@@ -23,8 +23,9 @@ use crate::api::{
 };
 use crate::app::{App, SharedApp};
 use crate::ask::{self, Asked};
-use crate::{Defaults, Listener, Load, NAME, Options, Sought, answer::Answer, error::ApiError};
+use crate::{Defaults, Listener, Load, NAME, Options, answer::Answer, error::ApiError};
 use specreel_client::Interrupt;
+use specreel_client::moments::{Filter, Kind, Moment};
 use specreel_record::{Event, EventKind, Failure, Stage};
 
 /// Introduces the tools to clients.
@@ -287,15 +288,16 @@ impl Tools {
         };
         let below = path.map_or_else(|| self.app.options.allow_dirs.clone(), |path| vec![path.into()]);
         let most = limit.map_or(SOME_MOMENTS, |limit| limit as usize);
-        let sought = Sought { words, said, below, most };
-        let found = tokio::task::spawn_blocking(move || find(&sought)).await;
+        let kind = said.map(|said| if said { Kind::Said } else { Kind::Seen });
+        let filter = Filter { below, kind, ..Filter::default() };
+        let found = tokio::task::spawn_blocking(move || find.find(&words, &filter, most)).await;
         let moments = found
             .map_err(|e| e.to_string())
             .and_then(|found| found.map_err(|failure| ApiError::failure(&failure, None).message));
         let mut shown = result(moments.map(|moments| {
-            let lines: Vec<String> = moments.iter().map(|moment| moment.line.clone()).collect();
+            let lines: Vec<String> = moments.iter().map(moment_line).collect();
             let text = if lines.is_empty() { "nothing found".to_owned() } else { lines.join("\n") };
-            let moments: Vec<Value> = moments.into_iter().map(|moment| moment.json).collect();
+            let moments: Vec<Value> = moments.iter().map(Moment::json).collect();
             json!({ "text": text, "moments": moments })
         }));
         if let Some(Value::Object(fields)) = &mut shown.structured_content {
@@ -450,6 +452,12 @@ impl Progress {
         let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(message);
         let _ = self.client.notify_progress(progress).await;
     }
+}
+
+/// The video of a moment, its times, and an excerpt.
+fn moment_line(moment: &Moment) -> String {
+    let said = if moment.kind == Kind::Said { "said: " } else { "" };
+    format!("{}  {}  {said}{}", moment.path.display(), moment.times(), moment.excerpt())
 }
 
 /// A request with what is said in the video.

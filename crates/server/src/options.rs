@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{sync::Arc, time::Duration};
 
-use specreel_client::Transcript;
+use specreel_client::{Transcript, moments::MomentFinder};
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Span};
 use specreel_speculate::Method;
@@ -11,30 +11,6 @@ use specreel_speculate::Method;
 /// Recognizes the speech in a part of a video. May block.
 pub type Listen =
     Arc<dyn Fn(&Path, Option<Span>, &Listener<'_>) -> Result<Transcript, Failure> + Send + Sync>;
-
-/// Finds moments of a library. May block.
-pub type Find = Arc<dyn Fn(&Sought) -> Result<Vec<Moment>, Failure> + Send + Sync>;
-
-/// What is looked for in a library.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sought {
-    /// As `specreel find` reads them.
-    pub words: String,
-    /// Speech only, or captions only.
-    pub said: Option<bool>,
-    /// Videos that are one of these, or below one of them.
-    pub below: Vec<PathBuf>,
-    pub most: usize,
-}
-
-/// A found moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
-    /// The video, its times, and the text as one line.
-    pub line: String,
-    /// The same as JSON.
-    pub json: serde_json::Value,
-}
 
 /// Who waits for what is said in a video.
 pub struct Listener<'a> {
@@ -116,5 +92,5 @@ pub struct Defaults {
     /// The speech model; none refuses requests to transcribe.
     pub listen: Option<Listen>,
     /// The index of a library; none refuses to look for moments.
-    pub find: Option<Find>,
+    pub find: Option<Arc<dyn MomentFinder>>,
 }

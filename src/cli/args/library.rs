@@ -98,8 +98,8 @@ impl IndexArgs {
 word that begins so, -word is not there, and OR between two words wants one of them."
 )]
 pub struct FindArgs {
-    /// What to look for
-    #[arg(value_name = "WORD", required = true, allow_hyphen_values = true)]
+    /// What to look for; one that begins with a minus sign within quotation marks after another, or after --
+    #[arg(value_name = "WORD", required = true)]
     pub words: Vec<String>,
     /// File of the index [default: library.db in the data directory]
     #[arg(long, value_name = "FILE", help_heading = INDEX)]

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::cli::args::library::{FindArgs, Imported, IndexArgs};
+use crate::cli::resolve::library::file;
 use specreel_batch::find;
+use specreel_client::moments::{Filter, Kind, Moment, MomentFinder};
 use specreel_client::{Transcript, present::formats::plural};
-use specreel_library::{Filter, Hit, Import, Index, Kind, Query, lists};
+use specreel_library::{Import, Index, IndexFile, lists};
 use specreel_record::Span;
 
 /// Exit code if nothing was found.
@@ -16,14 +18,6 @@ const SPEECH: [&str; 3] = ["srt", "vtt", "json"];
 
 /// Longest text file that is taken for a caption, in bytes.
 const MAX_TEXT: u64 = 1 << 20;
-
-/// The file of the index.
-fn file(named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let default = || Dirs::find().map(|dirs| dirs.data.join("library.db"));
-    named.map(Path::to_owned).or_else(default).ok_or_else(|| {
-        Failure::usage("there is no home directory, so no place for the index", "name a file with --db")
-    })
-}
 
 /// Caption what is not in the index, or take in what is known of it.
 pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
@@ -104,10 +98,7 @@ fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
 /// Print the moments that have the words.
 pub fn moments(args: &FindArgs) -> Result<i32, End> {
     let typed = args.words.join(" ");
-    let query = Query::parse(&typed).map_err(|problem| {
-        Failure::usage(format!("cannot look for `{typed}`: {problem}"), "name a word that is to be there")
-    })?;
-    let index = Index::open_to_read(&file(args.db.as_deref())?)?;
+    let path = file(args.db.as_deref())?;
     let kind = match (args.seen, args.said) {
         (true, _) => Some(Kind::Seen),
         (_, true) => Some(Kind::Said),
@@ -123,10 +114,10 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
         model: args.model.clone(),
         missing: args.missing,
     };
-    let hits = index.find_moments(&query, &filter, args.limit as usize)?;
+    let hits = IndexFile(path.clone()).find(&typed, &filter, args.limit as usize)?;
     let text = match args {
         FindArgs { json: true, .. } => {
-            let hits: Vec<Value> = hits.iter().map(Hit::json).collect();
+            let hits: Vec<Value> = hits.iter().map(Moment::json).collect();
             format!("{}\n", json!({ "query": typed, "moments": hits }))
         }
         FindArgs { m3u: true, .. } => lists::m3u(&hits),
@@ -138,7 +129,7 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
         return Ok(0);
     }
     if !args.json {
-        let totals = index.totals()?;
+        let totals = Index::open_to_read(&path)?.totals()?;
         let (captions, videos) = (plural(totals.captions, "caption"), plural(totals.videos, "video"));
         tell!("nothing found in {captions} of {videos}");
     }
@@ -146,9 +137,9 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
 }
 
 /// `path  0:12–0:41  …the red van turns…`, with what was looked for in bold.
-fn line(hit: &Hit, is_colored: bool) -> String {
-    let said = if hit.kind == Kind::Said { "said: " } else { "" };
-    let excerpt: String = hit
+fn line(moment: &Moment, is_colored: bool) -> String {
+    let said = if moment.kind == Kind::Said { "said: " } else { "" };
+    let excerpt: String = moment
         .parts
         .iter()
         .map(|part| match color::plain(&part.text) {
@@ -156,25 +147,6 @@ fn line(hit: &Hit, is_colored: bool) -> String {
             text => text.into_owned(),
         })
         .collect();
-    let path = hit.path.to_string_lossy();
-    format!("{}  {}  {said}{excerpt}\n", specreel_batch::text::one_line(&color::plain(&path)), hit.times())
-}
-
-/// Looks for moments in the index in this file, which is opened for each search: it may be written meanwhile.
-#[cfg(feature = "server")]
-pub fn finder(named: Option<&Path>) -> Result<specreel_server::Find, Failure> {
-    let path = file(named)?;
-    Ok(std::sync::Arc::new(move |sought| {
-        let query = Query::parse(&sought.words).map_err(|problem| {
-            Failure::usage(format!("words: {problem}"), "name a word that is to be there")
-        })?;
-        let kind = sought.said.map(|said| if said { Kind::Said } else { Kind::Seen });
-        let filter = Filter { below: sought.below.clone(), kind, ..Filter::default() };
-        let hits = Index::open_to_read(&path)?.find_moments(&query, &filter, sought.most)?;
-        let moment = |hit: &Hit| specreel_server::Moment {
-            line: line(hit, false).trim_end().to_owned(),
-            json: hit.json(),
-        };
-        Ok(hits.iter().map(moment).collect())
-    }))
+    let path = moment.path.to_string_lossy();
+    format!("{}  {}  {said}{excerpt}\n", specreel_batch::text::one_line(&color::plain(&path)), moment.times())
 }

@@ -10,7 +10,7 @@ pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
     let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
     #[cfg(feature = "find")]
     {
-        defaults.find = Some(super::library::finder(args.db.as_deref())?);
+        defaults.find = Some(resolve::library::finder(args.db.as_deref())?);
     }
     // The client runs as the user, who may read all of these.
     let allow_dirs = match &args.allow_dir[..] {

@@ -1,6 +1,8 @@
 //! From arguments and configuration to runs.
 
 mod constraint;
+#[cfg(feature = "find")]
+pub mod library;
 mod models;
 mod part;
 pub mod stdin_video;
@@ -123,6 +125,8 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure
         Ok(presets) => (presets, None),
         Err(failure) => (SamplingPresets::built_in(), Some(failure)),
     };
+    #[cfg(feature = "find")]
+    let is_own = server.is_none();
     Ok(StudioStart {
         models,
         ignore_memory: args.run.ignore_memory,
@@ -138,6 +142,10 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure
         models_file,
         presets,
         sampling_presets,
+        #[cfg(feature = "find")]
+        finder: if is_own { library::finder(None).ok() } else { None },
+        #[cfg(not(feature = "find"))]
+        finder: None,
         // A preset's system message belongs to its prompt, which may be another one by the next run.
         request: RunRequest { system: settings.system.value.clone(), ..request },
         ascii: !terminal::draws_unicode(settings.charset.or_default()),

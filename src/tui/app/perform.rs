@@ -12,12 +12,16 @@ use crate::tui::scan::{self, scan};
 use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
 use specreel_client::catalog::{Pulling, remembered};
+use specreel_client::moments::Filter;
 use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
 /// How often the progress of a download is reported.
 const TOLD: Duration = Duration::from_millis(100);
+
+/// Most moments of a search.
+const MOST_MOMENTS: usize = 200;
 
 fn lost(problem: String) -> Failure {
     Failure::internal(problem, "the log has details")
@@ -137,6 +141,21 @@ impl Driver {
                 Effect::Frames(request) => {
                     self.frame_loader.request(request);
                     self.read_frames();
+                }
+                Effect::Find(words) => {
+                    let (finder, lost) = (self.config.finder.clone(), words.clone());
+                    let find = move || {
+                        let found = finder.map_or_else(
+                            || Ok(Vec::new()),
+                            |finder| finder.find(&words, &Filter::default(), MOST_MOMENTS),
+                        );
+                        let said = |Failure { error, hint, .. }: Failure| match hint {
+                            Some(hint) => format!("{error}; {hint}"),
+                            None => error,
+                        };
+                        Msg::Moments(words, found.map_err(said))
+                    };
+                    self.workers.run(find, |problem| Msg::Moments(lost, Err(problem)));
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
                 Effect::Load(path) => self.workers.answer(Msg::Loaded, move || archive::load(&path)),

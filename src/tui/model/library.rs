@@ -77,6 +77,8 @@ pub(crate) struct Library {
     pub segment_length: String,
     /// A typed path is being opened.
     pub opening: bool,
+    /// The clip that is opened for a moment of it, and where that is, in seconds.
+    pub moment: Option<(PathBuf, f64)>,
     /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
 }

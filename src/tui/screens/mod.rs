@@ -9,6 +9,7 @@ pub(crate) mod compare;
 pub(crate) mod compare_picker;
 pub(crate) mod export;
 pub(crate) mod filter;
+pub(crate) mod find;
 pub(crate) mod help;
 pub(crate) mod history;
 pub(crate) mod method_editor;

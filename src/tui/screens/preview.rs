@@ -45,6 +45,13 @@ pub(crate) fn follow(model: &mut Model) {
         Some(preview) if preview.path == path => preview.set_length(seconds),
         other => *other = Some(Preview::new(&path, seconds)),
     }
+    // Where it is looked for, once the clip's length is known.
+    if let Some(preview) = &mut model.library.preview
+        && preview.clock.length > 0.0
+        && let Some((_, at)) = model.library.moment.take_if(|(of, _)| *of == preview.path)
+    {
+        preview.clock.seek(at * 1e3);
+    }
 }
 
 impl Screen for PreviewScreen {

@@ -6,9 +6,9 @@ use super::back;
 use crate::look::{Action, KeyContext};
 use crate::tui::model::{Model, Tone};
 use crate::tui::screens::{
-    ask, batch, compare, compare_picker, export, filter, help, history::PromptHistory, methods::MethodPicker,
-    models, open::OpenLine, presets::PresetList, preview, sampling::SamplingScreen, search, segments,
-    sessions, speech, themes, timeline,
+    ask, batch, compare, compare_picker, export, filter, find as moments, help, history::PromptHistory,
+    methods::MethodPicker, models, open::OpenLine, presets::PresetList, preview, sampling::SamplingScreen,
+    search, segments, sessions, speech, themes, timeline,
 };
 use crate::tui::update::{
     engine_problem, export::write, inspect, methods, panes, search as find, steps, verify, watch,
@@ -77,6 +77,7 @@ fn act_everywhere(model: &mut Model, action: Action) {
         Action::OlderRun => panes::show_run(model, model.runs.shown.saturating_sub(1)),
         Action::NewerRun => panes::show_run(model, model.runs.shown + 1),
         Action::Sessions => sessions::open(model),
+        Action::Find => moments::open(model),
         Action::Models => models::open(model),
         Action::FirstModel => models::offer_first(model),
         Action::Theme => themes::open(model),

@@ -9,7 +9,7 @@ use crate::look::{Action, Key};
 use crate::tui::effect::{Completion, Effect, Msg, VideoFile};
 use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES};
 use crate::tui::screens::{
-    caption_editor, filter, models as model_screen, open, preview, save_method, sessions, speech,
+    caption_editor, filter, find, models as model_screen, open, preview, save_method, sessions, speech,
 };
 use crate::tui::update::{batch, clip_frames, events, export, models, notify, remember, segments, watch};
 use crate::tui::{config::ClipFacts, pane::Pane, view};
@@ -60,6 +60,7 @@ fn handle(model: &mut Model, msg: Msg) {
         Msg::Scanned { found: Err(problem), .. } => {
             model.library.scanning = model.library.scanning.saturating_sub(1);
             model.library.opening = false;
+            model.library.moment = None;
             model.note(Tone::Bad, problem);
         }
         Msg::EarlierPrompts(prompts) => model.prompt.remember_earlier(&prompts),
@@ -71,6 +72,10 @@ fn handle(model: &mut Model, msg: Msg) {
             open::opened(model);
             model.library.open(&file);
             filter::dropped(model);
+            if let Some((path, _)) = &mut model.library.moment {
+                path.clone_from(&file.path);
+                preview::open(model);
+            }
             let title = model.library.selected().map(|e| e.title.clone()).unwrap_or_default();
             model.note(Tone::Info, format!("opened {title}"));
             if model.config.probe.is_none() {
@@ -87,6 +92,7 @@ fn handle(model: &mut Model, msg: Msg) {
         Msg::FrameRead(request, frame) => model.library.strips.add(&request, frame),
         Msg::FramesRead(request, outcome) => model.library.strips.end(&request, outcome),
         Msg::Listed(found) => sessions::listed(model, found),
+        Msg::Moments(words, moments) => find::found(model, &words, moments),
         Msg::Loaded(session) => sessions::loaded(model, session),
         Msg::Batch(news) => batch::news(model, news),
         Msg::CaptionSaved { video, caption, outcome } => {

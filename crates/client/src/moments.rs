@@ -1,0 +1,88 @@
+//! Moments of a library of videos, by what is seen and said in them.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use specreel_record::{Failure, clock};
+
+/// Where a text comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// A caption: what is seen.
+    #[default]
+    Seen = 0,
+    /// Speech.
+    Said = 1,
+}
+
+/// Which moments count.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// Videos that are one of these, or below one of them; all if empty.
+    pub below: Vec<PathBuf>,
+    pub kind: Option<Kind>,
+    /// Videos that were changed at this time or later, and before that one, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    pub until_ms: Option<i64>,
+    /// Videos of at least this many seconds, and of at most that many.
+    pub longer_s: Option<f64>,
+    pub shorter_s: Option<f64>,
+    /// A part of the name of the model that wrote it.
+    pub model: Option<String>,
+    /// Videos that are not where they were, too.
+    pub missing: bool,
+}
+
+/// A part of an excerpt, and whether it is what was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub text: String,
+    pub is_match: bool,
+}
+
+/// A moment that has the words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    pub path: PathBuf,
+    /// In seconds. Without an end, the text is about the whole video.
+    pub start: f64,
+    pub end: Option<f64>,
+    pub kind: Kind,
+    /// An excerpt of the text.
+    pub parts: Vec<Part>,
+    pub text: String,
+    /// The model that wrote it, or the file that it comes from.
+    pub model: Option<String>,
+    /// How well it fits by BM25; higher is better.
+    pub score: f64,
+}
+
+/// Finds moments. Every call may block; call none on a face's thread.
+pub trait MomentFinder: Send + Sync {
+    /// At most so many moments with all of these words, the best first. Fails if there is nothing to look for (class usage), or nothing
+    /// to look in.
+    fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+}
+
+impl Moment {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "video": self.path.to_string_lossy(), "start": self.start, "end": self.end, "said": self.kind == Kind::Said,
+            "text": self.text, "excerpt": self.excerpt(), "model": self.model, "score": (self.score * 1000.0).round() / 1000.0,
+        })
+    }
+
+    /// The excerpt as it is.
+    pub fn excerpt(&self) -> String {
+        self.parts.iter().map(|part| part.text.as_str()).collect()
+    }
+
+    /// When it is: `0:12–0:41`, or `all` of the video.
+    pub fn times(&self) -> String {
+        match self.end {
+            Some(end) => format!("{}–{}", clock(self.start), clock(end)),
+            None => "all".to_owned(),
+        }
+    }
+}

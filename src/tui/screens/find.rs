@@ -1,0 +1,245 @@
+//! Moments of the library by words of their captions and of what is said in them, found while the words are typed.
+
+use std::path::PathBuf;
+
+use ratatui::layout::Constraint::{Fill, Length, Min};
+use ratatui::layout::Layout;
+use ratatui::text::{Line, Span, Text};
+use ratatui::widgets::{Paragraph, Row, Wrap};
+
+use crate::look::{Action, Role, Theme};
+use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
+use crate::tui::widgets::{Frame, dialog, filter_line, list, popup, rule};
+use crate::tui::{effect::Effect, line::InputLine, text};
+use specreel_client::moments::{Kind, Moment};
+
+/// Rows of the text of the selected moment.
+const BELOW: u16 = 6;
+
+#[derive(Debug, Default)]
+pub(crate) struct FindScreen {
+    line: InputLine,
+    pub cursor: usize,
+    found: Found,
+}
+
+#[derive(Debug, Default)]
+enum Found {
+    #[default]
+    Nothing,
+    Moments(Vec<Moment>),
+    Problem(String),
+}
+
+pub(crate) fn open(model: &mut Model) {
+    if model.config.finder.is_none() {
+        return model.note(Tone::Info, "there is no index of the library in this build, or of a server");
+    }
+    model.screens.open(FindScreen::default());
+}
+
+/// The moments with these words were found.
+pub(crate) fn found(model: &mut Model, words: &str, found: Result<Vec<Moment>, String>) {
+    // Others may have been typed since.
+    let Some(screen) = model.screens.shown_mut::<FindScreen>().filter(|screen| screen.words() == words)
+    else {
+        return;
+    };
+    screen.found = match found {
+        Ok(moments) => Found::Moments(moments),
+        Err(problem) => Found::Problem(problem),
+    };
+    screen.cursor = screen.cursor.min(screen.moments().len().saturating_sub(1));
+}
+
+impl FindScreen {
+    fn words(&self) -> &str {
+        self.line.text.trim()
+    }
+
+    fn moments(&self) -> &[Moment] {
+        match &self.found {
+            Found::Moments(moments) => moments,
+            Found::Nothing | Found::Problem(_) => &[],
+        }
+    }
+
+    fn selected(&self) -> Option<&Moment> {
+        self.moments().get(self.cursor)
+    }
+}
+
+impl Screen for FindScreen {
+    fn keys(&self, _model: &Model) -> Keys {
+        use Action::{Back, Choose, ClearLine, Down};
+        Keys { hints: &[Choose, Down, Back, ClearLine], ..Keys::line("go there") }
+    }
+
+    /// Open the clip of the selected moment, and preview it there.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let Some(moment) = self.selected() else { return Turn::Stay };
+        model.library.moment = Some((moment.path.clone(), moment.start));
+        model.emit(Effect::Open(moment.path.to_string_lossy().into_owned()));
+        Turn::Leave
+    }
+
+    fn line(&mut self) -> Option<&mut InputLine> {
+        Some(&mut self.line)
+    }
+
+    fn typed(&mut self, model: &mut Model) {
+        self.cursor = 0;
+        match self.words() {
+            "" => self.found = Found::Nothing,
+            words => model.emit(Effect::Find(words.to_owned())),
+        }
+    }
+
+    fn cursor(&mut self) -> Option<&mut usize> {
+        Some(&mut self.cursor)
+    }
+
+    fn rows(&self, _model: &Model) -> usize {
+        self.moments().len()
+    }
+
+    fn clip(&self, _model: &Model) -> Option<(String, PathBuf)> {
+        self.selected().map(|moment| (name(moment), moment.path.clone()))
+    }
+
+    fn draw(&self, _model: &Model, theme: &Theme, frame: &mut Frame<'_>) {
+        let room = usize::from(frame.area().width.min(104)).saturating_sub(10);
+        let line = filter_line("", Some(&self.line), room, theme);
+        let block = dialog("Find a moment", theme).title_bottom(line);
+        let inner = popup(frame, theme, 104, frame.area().height, block);
+        let dim = theme.style(Role::Dim);
+        let words = match &self.found {
+            Found::Nothing => {
+                "Type words of what is seen or said. They are found in any form; \"a phrase\" word by word, turn* by its beginning, \
+                 -word leaves out."
+            }
+            Found::Problem(problem) => problem,
+            Found::Moments(moments) if moments.is_empty() => "nothing found",
+            Found::Moments(_) => "",
+        };
+        if !words.is_empty() {
+            frame.render_widget(Paragraph::new(words).style(dim).wrap(Wrap { trim: true }), inner);
+            return;
+        }
+        let [above, below] = inner.layout(&Layout::vertical([Min(2), Length(BELOW)]));
+        let widths = [Fill(1), Length(15), Fill(3)];
+        list(frame, theme, above, (self.cursor, self.moments().len()), (None, &widths), |at| {
+            let moment = &self.moments()[at];
+            let times = Span::styled(moment.times(), theme.style(Role::Accent));
+            Row::new([Line::from(name(moment)), Line::from(times), excerpt(moment, theme)])
+        });
+        if let Some(moment) = self.selected() {
+            let source = moment.model.as_deref().unwrap_or("?");
+            let source = text::clean_line(&format!("{} · {source}", moment.path.display()));
+            let text = Text::from(vec![Line::styled(source, dim), Line::raw(text::clean_line(&moment.text))]);
+            frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }).block(rule(theme)), below);
+        }
+    }
+}
+
+fn name(moment: &Moment) -> String {
+    text::clean_line(&moment.path.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// What is seen or said, with what was looked for in the style of titles.
+fn excerpt(moment: &Moment, theme: &Theme) -> Line<'static> {
+    let said = (moment.kind == Kind::Said).then(|| Span::styled("said: ", theme.style(Role::Dim)));
+    let parts = moment.parts.iter().map(|part| {
+        let style = theme.style(if part.is_match { Role::Title } else { Role::Text });
+        Span::styled(text::clean_line(&part.text), style)
+    });
+    said.into_iter().chain(parts).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::effect::VideoFile;
+    use crate::tui::testing::{config, press, ready_event, screen};
+    use crate::tui::{Msg, Studio, StudioConfig};
+    use specreel_client::moments::{Filter, MomentFinder, Part};
+    use specreel_record::Failure;
+    use std::sync::Arc;
+
+    struct NoIndex;
+
+    impl MomentFinder for NoIndex {
+        fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn moment(path: PathBuf, start: f64) -> Moment {
+        let part = |text: &str, is_match| Part { text: text.into(), is_match };
+        Moment {
+            path,
+            start,
+            end: Some(start + 5.0),
+            kind: Kind::Said,
+            parts: vec![part("turn ", false), part("left", true)],
+            text: "turn left at the van".into(),
+            model: Some("said.srt".into()),
+            score: 1.0,
+        }
+    }
+
+    fn file() -> VideoFile {
+        VideoFile { path: "/v/street.mp4".into(), bytes: None, modified: None }
+    }
+
+    fn with_index() -> Studio {
+        let (mut studio, _) =
+            Studio::new(&StudioConfig { finder: Some(Arc::new(NoIndex)), ..config() }).unwrap();
+        studio.handle(ready_event());
+        studio.handle(Msg::Resize(100, 30));
+        studio
+    }
+
+    #[test]
+    fn moments_are_found_while_typing_and_opened_where_they_are() {
+        let mut studio = with_index();
+        let effects = press(&mut studio, "F l e f t");
+        assert_eq!(effects.last(), Some(&Effect::Find("left".into())));
+        let path = file().path;
+        // Of words that were typed before.
+        studio.handle(Msg::Moments("lef".into(), Ok(vec![])));
+        assert!(screen(&studio, 100, 30).contains("Type words"));
+        studio.handle(Msg::Moments(
+            "left".into(),
+            Ok(vec![moment("/v/other.mp4".into(), 3.0), moment(path.clone(), 1.0)]),
+        ));
+        let shown = screen(&studio, 100, 30);
+        for words in ["other.mp4", "0:03–0:08", "said: turn left", "turn left at the van", "said.srt"] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        let effects = press(&mut studio, "down enter");
+        assert_eq!(effects, [Effect::Open(path.to_string_lossy().into())]);
+        studio.handle(Msg::Opened(Ok(file())));
+        assert!(screen(&studio, 100, 30).contains("Preview"), "{}", screen(&studio, 100, 30));
+        assert_eq!(studio.model().library.selected().unwrap().path, path);
+    }
+
+    #[test]
+    fn problems_and_nothing_are_told() {
+        let mut studio = with_index();
+        press(&mut studio, "F x");
+        studio.handle(Msg::Moments("x".into(), Ok(Vec::new())));
+        assert!(screen(&studio, 100, 30).contains("nothing found"));
+        assert!(press(&mut studio, "enter").is_empty());
+        press(&mut studio, "y");
+        studio.handle(Msg::Moments(
+            "xy".into(),
+            Err("index a: no such file; make it: specreel index DIR".into()),
+        ));
+        assert!(screen(&studio, 100, 30).contains("specreel index DIR"));
+        press(&mut studio, "esc");
+        let (mut plain, _) = Studio::new(&config()).unwrap();
+        press(&mut plain, "F");
+        assert!(plain.model().screens.is_empty());
+    }
+}
