@@ -30,10 +30,11 @@ impl Steps {
 
     /// The steps that were not printed yet, under a heading at the beginning of a run.
     pub fn lines(&mut self, log: &RunLog) -> String {
-        if log.run() != self.run {
+        let n = log.steps().len();
+        // Another run, or the text so far was withdrawn.
+        if log.run() != self.run || n < self.printed {
             (self.run, self.printed) = (log.run(), 0);
         }
-        let n = log.steps().len();
         let mut out = String::new();
         if self.printed == 0 && n > 0 {
             if let Some(span) = log.started().filter(|started| started.segment.is_some()).and_then(|s| s.span)
@@ -130,6 +131,9 @@ mod tests {
         );
         assert_eq!(steps.lines(&log), "");
         assert!(steps.lines(&run(8, [step(&[("B", Verdict::Exact)])])).starts_with("step  "), "a new run");
+        // Withdrawn, and written again.
+        assert_eq!(steps.lines(&run(8, [])), "");
+        assert!(steps.lines(&run(8, [step(&[("C", Verdict::Exact)])])).starts_with("step  "));
     }
 
     #[test]

@@ -125,8 +125,19 @@ impl Player {
 
     pub fn apply(&mut self, event: &Event) -> Added {
         let added = self.whole.apply(event);
+        if self.whole.steps().len() < self.ends.len() {
+            self.begin_again();
+        }
         self.grow();
         added
+    }
+
+    /// The text so far was withdrawn: the steps that follow are the first ones.
+    fn begin_again(&mut self) {
+        self.ends.clear();
+        self.held.clear();
+        self.at = self.at.min(self.front_ms);
+        self.played = None;
     }
 
     /// Mark the run as cut off: its recording ends before the run does.

@@ -167,3 +167,35 @@ fn a_caption_that_a_stop_text_ended_ends_before_it() {
     let end = Event::new(1, ended(StopReason::Stop, " A", &[], Stats::default()));
     assert_eq!(log.apply(&end).chunks, 1..1);
 }
+
+#[test]
+fn a_withdrawn_text_is_forgotten_and_told() {
+    let retry = EventKind::Retry {
+        tokens: 1,
+        sampling: Box::new(serde_json::json!({"dry_multiplier": 0.8})),
+        note: "again".into(),
+    };
+    let log = log([
+        started(),
+        prompt(None),
+        step(&[(" no", Verdict::Exact)]),
+        retry,
+        step(&[(" yes", Verdict::Exact)]),
+        done(" yes"),
+    ]);
+    let fresh = self::log([started(), prompt(None), step(&[(" yes", Verdict::Exact)]), done(" yes")]);
+    assert_eq!((log.shown(), log.steps(), log.stats()), (fresh.shown(), fresh.steps(), fresh.stats()));
+    assert_eq!(log.notes(), ["again"]);
+    assert_eq!(log.started().unwrap().sampling.as_deref().unwrap()["dry_multiplier"], 0.8);
+}
+
+#[test]
+fn what_is_beyond_a_stop_text_is_never_shown() {
+    let EventKind::Step(mut last) = step(&[(" red", Verdict::Exact), (" circle", Verdict::Bonus)]) else {
+        panic!()
+    };
+    last.beyond_stop = 9;
+    let log = log([started(), step(&[(" A", Verdict::Exact)]), EventKind::Step(last)]);
+    assert_eq!(log.shown(), "A r");
+    assert_eq!(log.tokens().count(), 3, "its tokens are there");
+}

@@ -394,3 +394,37 @@ fn a_recording_plays_its_stages_and_then_its_steps() {
     film(&mut player);
     assert_eq!(*player, *player.whole());
 }
+
+/// A text that repeats itself, withdrawn, and the one that is written in its place.
+fn written_again() -> Vec<Event> {
+    let mut all = events(vec![step(&[" no"], &[(" no", Verdict::Exact), (" no", Verdict::Bonus)]); 3]);
+    all.pop();
+    let sampling = Box::default();
+    all.push(Event::new(1, EventKind::Retry { tokens: 6, sampling, note: "again".into() }));
+    all.extend(events(steps()).into_iter().skip(1));
+    all
+}
+
+#[test]
+fn a_withdrawn_text_is_played_no_more() {
+    let mut fresh = live(&events(steps()), Pace::Auto);
+    let scenes = film(&mut fresh);
+    for pace in [Pace::Auto, Pace::Off, Pace::Speed(0.1)] {
+        let mut player = Player::live(RunLog::new(1), pace);
+        for event in &written_again() {
+            player.apply(event);
+            // In the middle of anything.
+            player.advance(7.0);
+            shown(&player);
+        }
+        film(&mut player);
+        assert_eq!(player.shown(), " A red ball rolls.".trim_start());
+        assert_eq!((player.steps().len(), player.notes()), (2, &["again".to_owned()][..]));
+    }
+    let timed =
+        written_again().into_iter().enumerate().map(|(at, event)| (20.0 * at as f64, event)).collect();
+    let mut recorded = Player::recorded(RunLog::new(1), Pace::Auto, timed);
+    let frames = film(&mut recorded);
+    assert!(frames.ends_with(&scenes[1..]), "{frames:?} {scenes:?}");
+    assert_eq!(recorded.shown(), "A red ball rolls.");
+}
