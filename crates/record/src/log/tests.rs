@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use super::*;
-use crate::testing::{self, done, ended, failure, ready, step};
+use crate::testing::{self, done, ended, failure, prompt, ready, started, step};
 
 fn log(kinds: impl IntoIterator<Item = EventKind>) -> RunLog {
     testing::run(1, kinds)
