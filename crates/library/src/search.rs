@@ -10,7 +10,7 @@ use specreel_record::Failure;
 
 use super::{Index, IndexFile, Query};
 
-/// What stands around found words in an excerpt; no text of an index has them.
+/// Marks around matches in an excerpt; no text in an index contains them.
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 /// Words of an excerpt, about.
 const EXCERPT: i64 = 24;
@@ -194,7 +194,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Whatever is typed, the database takes it; and what it finds has the words.
+        /// No query breaks the database, and what it finds has the words.
         #[test]
         fn no_query_is_an_error(typed in "[a-c \"*:()^{}\\-+'ORNEARTD\u{0}é,]{0,24}", word in "[a-c]{1,2}") {
             let (_dir, index) = index(&[("a.mp4", Kind::Seen, "a b c ab bc abc ca"), ("b.mp4", Kind::Seen, "b c")]);
