@@ -156,7 +156,7 @@ mod tests {
             ("d.mp4", Kind::Seen, "Nobody is there."),
         ]);
         let all = Filter::default();
-        assert_eq!(starts(&index, "red vans turning", &all), [1.0, 0.0, 2.0]);
+        assert_eq!(starts(&index, "red vans turning", &all), [1.0, 2.0, 0.0], "shorter texts come first");
         assert_eq!(starts(&index, "\"red van\"", &all), [1.0, 0.0]);
         assert_eq!(starts(&index, "zoe", &all), [2.0]);
         assert_eq!(starts(&index, "nob* OR dogs", &all).len(), 2);
