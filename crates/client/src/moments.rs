@@ -29,7 +29,7 @@ pub struct Filter {
     pub shorter_s: Option<f64>,
     /// A part of the name of the model that wrote it.
     pub model: Option<String>,
-    /// Videos that are not where they were, too.
+    /// Also videos that are gone.
     pub missing: bool,
 }
 

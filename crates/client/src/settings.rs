@@ -186,17 +186,17 @@ settings! {
     top_p: f32,
     /// Keep the tokens of at least this share of the most likely one's probability, from 0 to 1.
     min_p: f32,
-    /// Penalty of tokens that stand in prompt or text: divides positive logits, multiplies negative ones; 1 is none.
+    /// Penalty on tokens that occur in the prompt or text: divides positive logits, multiplies negative ones; 1 is none.
     repetition_penalty: f32,
     /// The repetition penalty counts so many of the last tokens; 0 counts all.
     repetition_window: u32,
-    /// Subtracted from the logits of tokens that stand in the text.
+    /// Subtracted from the logits of tokens that occur in the text.
     presence_penalty: f32,
-    /// Subtracted from the logit of a token for each time that it stands in the text.
+    /// Subtracted from the logit of a token for each time it occurs in the text.
     frequency_penalty: f32,
     /// No sequence of so many tokens is written twice; 0 allows it.
     no_repeat_ngram: u32,
-    /// DRY: penalty of a token that goes on with what was written before, times the base to the power of the length beyond what is allowed.
+    /// DRY: penalty on a token that would extend a repetition, times the base to the power of the length beyond what is allowed.
     dry_multiplier: f32,
     dry_base: f32,
     /// Repetitions of fewer tokens cost nothing.

@@ -28,7 +28,7 @@ pub struct IndexFile(pub PathBuf);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub videos: u64,
-    /// Videos that are not where they were.
+    /// Videos that are gone.
     pub missing: u64,
     /// Captions and lines of speech.
     pub captions: u64,

@@ -87,7 +87,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection, Failure> {
         Ok((connection, facts))
     };
     let opened = match Connection::open_with_flags(path, flags).and_then(read) {
-        // The files beside it that readers share cannot be made.
+        // The shared-memory files that readers need cannot be created.
         Err(error)
             if matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)) =>
         {

@@ -10,7 +10,7 @@ use specreel_record::Failure;
 
 use super::{Index, IndexFile, Query};
 
-/// What stands around found words in an excerpt; no text of an index has them.
+/// Marks around matches in an excerpt; no text in an index contains them.
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 /// Words of an excerpt, about.
 const EXCERPT: i64 = 24;
@@ -156,7 +156,7 @@ mod tests {
             ("d.mp4", Kind::Seen, "Nobody is there."),
         ]);
         let all = Filter::default();
-        assert_eq!(starts(&index, "red vans turning", &all), [1.0, 0.0, 2.0]);
+        assert_eq!(starts(&index, "red vans turning", &all), [1.0, 2.0, 0.0], "shorter texts come first");
         assert_eq!(starts(&index, "\"red van\"", &all), [1.0, 0.0]);
         assert_eq!(starts(&index, "zoe", &all), [2.0]);
         assert_eq!(starts(&index, "nob* OR dogs", &all).len(), 2);
@@ -194,7 +194,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Whatever is typed, the database takes it; and what it finds has the words.
+        /// No query breaks the database, and what it finds has the words.
         #[test]
         fn no_query_is_an_error(typed in "[a-c \"*:()^{}\\-+'ORNEARTD\u{0}é,]{0,24}", word in "[a-c]{1,2}") {
             let (_dir, index) = index(&[("a.mp4", Kind::Seen, "a b c ab bc abc ca"), ("b.mp4", Kind::Seen, "b c")]);

@@ -366,10 +366,7 @@ impl RunLog {
 
     /// True if it ended normally: its figures and its text are complete.
     pub fn is_finished(&self) -> bool {
-        matches!(
-            self.state,
-            RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
-        )
+        matches!(self.state, RunState::Done(reason) if reason.is_end())
     }
 
     /// Why it failed, if it did.

@@ -32,6 +32,13 @@ pub enum StopReason {
     Cancelled,
 }
 
+impl StopReason {
+    /// True if the generation came to an end of its own: it was not cancelled.
+    pub fn is_end(self) -> bool {
+        self != Self::Cancelled
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VerdictCounts(std::collections::BTreeMap<Verdict, u64>);

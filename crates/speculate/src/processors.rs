@@ -20,15 +20,15 @@ use specreel_tensor::Result;
 pub struct Processors {
     /// Added to the logits of these ids.
     pub bias: Vec<(u32, f32)>,
-    /// Above 1, the logits of ids that stand in prompt or text are divided by it where positive, else multiplied (arXiv 1909.05858).
+    /// Above 1, the logits of ids that occur in the prompt or text are divided by it where positive, else multiplied (arXiv 1909.05858).
     pub repetition_penalty: f32,
     /// The repetition penalty counts the last so many tokens of prompt and text only; 0 = all.
     pub repetition_window: usize,
-    /// No n-gram of this length that stands in prompt or text is written again; 0 = any may be.
+    /// No n-gram of this length that occurs in the prompt or text is written again; 0 = any may be.
     pub no_repeat_ngram: usize,
-    /// Subtracted from the logits of ids that stand in the text.
+    /// Subtracted from the logits of ids that occur in the text.
     pub presence_penalty: f32,
-    /// Subtracted from the logit of an id for each time that it stands in the text.
+    /// Subtracted from the logit of an id for each time it occurs in the text.
     pub frequency_penalty: f32,
     /// Against the continuation of what was written before.
     pub dry: Dry,
@@ -83,7 +83,7 @@ impl Processors {
     }
 }
 
-/// How often an id stands in prompt and text.
+/// How often an id occurs in the prompt and text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
     all: u32,
@@ -235,7 +235,7 @@ fn change(logits: &mut [f32], id: u32, to: impl FnOnce(f32) -> f32) {
     }
 }
 
-/// The ids that would end an n-gram which stands in `ids` already.
+/// The ids that would end an n-gram that already occurs in `ids`.
 fn ngram_ends(ids: &[u32], n: usize) -> impl Iterator<Item = u32> + '_ {
     let last = ids.len().checked_sub(n - 1).map_or(&[][..], |from| &ids[from..]);
     ids.windows(n).filter(move |ngram| ngram[..n - 1] == *last).map(move |ngram| ngram[n - 1])

@@ -24,6 +24,10 @@ pub struct BatchArgs {
     /// File of the data set [default: dataset.jsonl, dataset.csv or metadata.jsonl (hf) in --out-dir or the videos' directory]
     #[arg(long, help_heading = MANY, value_name = "FILE", requires = "dataset")]
     pub dataset_file: Option<PathBuf>,
+    /// Also keep the captions in an index, in which `specreel find` looks [default: library.db in the data directory]
+    #[cfg(feature = "find")]
+    #[arg(long, help_heading = MANY, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "stdin")]
+    pub index: Option<Option<PathBuf>>,
     /// Treatment of videos that have captions
     #[arg(long, help_heading = MANY, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
     pub existing: Existing,
@@ -60,6 +64,7 @@ impl BatchArgs {
     pub fn used(&self) -> Option<&'static str> {
         let options = [
             (self.sidecar.is_some(), "--sidecar"),
+            (self.indexes(), "--index"),
             (self.out_dir.is_some(), "--out-dir"),
             (self.dataset.is_some(), "--dataset"),
             (self.existing != Existing::default(), "--existing"),
@@ -70,6 +75,14 @@ impl BatchArgs {
             (self.stdin, "--stdin"),
         ];
         options.into_iter().find_map(|(is_used, name)| is_used.then_some(name))
+    }
+
+    /// Whether captions are kept in an index.
+    fn indexes(&self) -> bool {
+        #[cfg(feature = "find")]
+        return self.index.is_some();
+        #[cfg(not(feature = "find"))]
+        false
     }
 
     /// What is changed in a caption before it is written.

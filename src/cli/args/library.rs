@@ -128,7 +128,7 @@ pub struct FindArgs {
     /// Written by a model with this in its name, or imported from such a file
     #[arg(long, value_name = "TEXT", help_heading = FILTERS)]
     pub model: Option<String>,
-    /// In videos that are no longer where they were, too
+    /// Also in videos that are gone
     #[arg(long, help_heading = FILTERS)]
     pub missing: bool,
     /// Print at most this many moments

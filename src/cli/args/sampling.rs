@@ -25,22 +25,22 @@ pub struct SamplingArgs {
     /// Keep the tokens of at least this share of the most likely one's probability, from 0 to 1
     #[arg(long, help_heading = SAMPLING, allow_negative_numbers = true, value_name = "P", value_parser = number)]
     pub min_p: Option<f32>,
-    /// Penalty of tokens that stand in prompt or text: divides positive logits, multiplies negative ones; 1 is none
+    /// Penalty on tokens that occur in the prompt or text: divides positive logits, multiplies negative ones; 1 is none
     #[arg(long, help_heading = SAMPLING, allow_negative_numbers = true, value_name = "X", value_parser = number)]
     pub repetition_penalty: Option<f32>,
     /// Let the repetition penalty count this many of the last tokens; 0 counts all
     #[arg(long, help_heading = SAMPLING, value_name = "N")]
     pub repetition_window: Option<u32>,
-    /// Subtracted from the logits of tokens that stand in the text
+    /// Subtracted from the logits of tokens that occur in the text
     #[arg(long, help_heading = SAMPLING, allow_negative_numbers = true, value_name = "X", value_parser = number)]
     pub presence_penalty: Option<f32>,
-    /// Subtracted from the logit of a token for each time that it stands in the text
+    /// Subtracted from the logit of a token for each time it occurs in the text
     #[arg(long, help_heading = SAMPLING, allow_negative_numbers = true, value_name = "X", value_parser = number)]
     pub frequency_penalty: Option<f32>,
     /// Write no sequence of this many tokens twice; 0 allows it
     #[arg(long, help_heading = SAMPLING, value_name = "N")]
     pub no_repeat_ngram: Option<u32>,
-    /// DRY penalty of a token that goes on with what was written before; 0 is none, 0.8 is usual
+    /// DRY penalty on a token that would extend a repetition; 0 is none, 0.8 is usual
     #[arg(long, help_heading = SAMPLING, allow_negative_numbers = true, value_name = "X", value_parser = number)]
     pub dry_multiplier: Option<f32>,
     /// Growth of the DRY penalty with each repeated token [default: 1.75]

@@ -38,7 +38,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     let is_watched = std::io::stderr().is_terminal() && !output.quiet && !output.json;
     caption.request.measure = output.measure.measures(is_watched);
     let limit = caption.request.max_new_tokens;
-    let retries = caption.request.on_loop == OnLoop::Retry;
+    let on_loop = caption.request.on_loop;
     let file = caption.request.video.clone();
     let shown = !(output.quiet || output.json && std::io::stdout().is_terminal());
     let search = RefCell::new(Progress::new(shown));
@@ -86,10 +86,8 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
         requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;
     let session = kept.session(output)?;
     let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
-    // A line of a terminal stays; a file has only what counts.
-    let late = retries && !std::io::stdout().is_terminal();
     let style =
-        Style { timed: part.format.timed(), steps: *steps, late, ..style(output, part.cues.of(config)) };
+        Style { timed: part.format.timed(), steps: *steps, ..style(output, part.cues.of(config), on_loop) };
     let mut printer =
         Printer::new(std::io::stdout().lock(), std::io::stderr(), style, Progress::new(shown), None, limit);
     printer.summarizes(part.summary.is_some());
@@ -140,19 +138,21 @@ pub(super) fn logprobs(output: &OutputArgs) -> usize {
 }
 
 /// Captions as text, without their steps.
-pub(super) fn style(output: &OutputArgs, cues: Cues) -> Style {
+pub(super) fn style(output: &OutputArgs, cues: Cues, on_loop: OnLoop) -> Style {
+    let terminal = std::io::stdout().is_terminal();
     Style {
         json: output.json,
         color: terminal::color_stdout(output.color) && !output.json,
         color_talk: terminal::color_stderr(output.color),
         quiet: output.quiet,
-        terminal: std::io::stdout().is_terminal(),
+        terminal,
         columns: terminal::columns(),
         columns_talk: terminal::columns_stderr(),
         timed: None,
         cues,
         steps: false,
-        late: false,
+        // A line of a terminal stays; a file has only what counts.
+        late: on_loop == OnLoop::Retry && !terminal,
     }
 }
 
@@ -203,9 +203,7 @@ pub(super) async fn one<O: Write, E: Write>(
     printer.measures(is_measured);
     let asked = request.clone();
     match client.follow(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(
-            reason @ (StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop),
-        ) => {
+        Ending::Done(reason) if reason.is_end() => {
             if is_measured {
                 client.settle(&mut [log], printer, interrupt, grace).await.map_err(ended)?;
             }
@@ -232,7 +230,7 @@ async fn verify<O: Write, E: Write>(
 ) -> Result<i32, End> {
     printer.verifies();
     match client.verify(request, log, printer, interrupt, grace).await.map_err(ended)? {
-        Ending::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop) => {
+        Ending::Done(reason) if reason.is_end() => {
             let is_broken = log.verification().is_some_and(Verification::is_broken);
             Ok(if is_broken { FailureClass::Internal.exit_code() } else { 0 })
         }

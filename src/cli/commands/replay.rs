@@ -9,7 +9,7 @@ use crate::cli::args::run::OutputArgs;
 use crate::cli::output::printer::{Flow, Printer, Style};
 use specreel_client::present::player::Player;
 use specreel_record::session::{RecordedEvent, SessionError};
-use specreel_record::{Pace, Session, Started};
+use specreel_record::{OnLoop, Pace, Session, Started};
 
 /// Maximum bytes of a session that are read from stdin.
 const MAX_STDIN: u64 = 1 << 30;
@@ -68,7 +68,9 @@ pub fn run(args: &ReplayArgs) -> Result<i32, End> {
     let terminal = std::io::stdout().is_terminal();
     let output =
         OutputArgs { json: args.json, color: args.color, quiet: args.quiet, ..OutputArgs::default() };
-    let style = style(&output, args.cues.cues.unwrap_or_default());
+    let is_withdrawn = |line: &RecordedEvent| matches!(line.event.kind, EventKind::Retry { .. });
+    let on_loop = if session.lines.iter().any(is_withdrawn) { OnLoop::Retry } else { OnLoop::Keep };
+    let style = style(&output, args.cues.cues.unwrap_or_default(), on_loop);
     let style = Style { timed: args.format.timed(), steps: args.steps, ..style };
     let progress = Progress::new(!(args.quiet || args.json && terminal) && speed > 0.0);
     let (out, talk) = (std::io::stdout().lock(), std::io::stderr());
@@ -162,8 +164,8 @@ async fn play<O: Write, E: Write>(
         match printer.event(&line.event).map_err(ended)? {
             Flow::Go => {}
             // Its speed may follow.
-            Flow::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop) => {}
-            Flow::Done(StopReason::Cancelled) => return Ok(0),
+            Flow::Done(reason) if reason.is_end() => {}
+            Flow::Done(_) => return Ok(0),
             Flow::Failed(failure) => return Ok(report::failure(&failure, false)),
         }
     }

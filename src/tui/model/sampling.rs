@@ -107,7 +107,7 @@ static CONTROLS: [Control; 14] = [
     },
     Control {
         name: "presence penalty",
-        about: "subtracted from the logits of tokens that stand in the text",
+        about: "subtracted from the logits of tokens that occur in the text",
         example: "1.5",
         key: "presence_penalty",
         is_models: false,
@@ -115,7 +115,7 @@ static CONTROLS: [Control; 14] = [
     },
     Control {
         name: "frequency penalty",
-        about: "subtracted from the logit of a token for each time that it stands in the text",
+        about: "subtracted from the logit of a token for each time it occurs in the text",
         example: "0.5",
         key: "frequency_penalty",
         is_models: false,
@@ -131,7 +131,7 @@ static CONTROLS: [Control; 14] = [
     },
     Control {
         name: "DRY multiplier",
-        about: "penalty of a token that goes on with what was written before; 0 is none",
+        about: "penalty on a token that would extend a repetition; 0 is none",
         example: "0.8",
         key: "dry_multiplier",
         is_models: false,

@@ -229,10 +229,7 @@ impl Meters<'_> {
 
     /// True if the run has ended, and its speed will be measured.
     fn awaits_speed(&self) -> bool {
-        let has_ended = matches!(
-            self.run.activity(),
-            Activity::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
-        );
+        let has_ended = matches!(self.run.activity(), Activity::Done(reason) if reason.is_end());
         let is_own = !self.run.replayed && self.model.config.server.is_none();
         has_ended && is_own && self.run.log.speed() == Speed::Unmeasured
     }

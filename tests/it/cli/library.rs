@@ -105,6 +105,22 @@ fn what_is_known_is_taken_in_without_models() {
     import("captions").ends(5).said("failed: transcript videos/a.srt");
 }
 
+/// Captions that go to files are kept as well, and count.
+#[test]
+fn captions_of_a_batch_are_indexed_too() {
+    let program = library(&["a.mp4"]);
+    let run = ["caption", "videos", "--sidecar", "txt", "--index=library.db", "--method", "naive"];
+    program.run(&run).ok().said("1 captioned");
+    let caption = fs::read_to_string(program.home().join("videos/a.txt")).unwrap();
+    let word = caption.split(|c: char| !c.is_alphabetic()).find(|word| word.len() > 4).unwrap();
+    assert_eq!(found(&program, &[word]).len(), 1);
+    program.run(&run).ok().said("1 had captions");
+    // Either of them is written where it is missing.
+    fs::remove_file(program.home().join("library.db")).unwrap();
+    program.run(&run).ok().said("1 captioned");
+    assert_eq!(found(&program, &[word]).len(), 1);
+}
+
 #[test]
 fn a_search_that_cannot_be_says_why() {
     let program = library(&["a.mp4"]);

@@ -62,17 +62,17 @@ pub struct TextFields {
     pub top_k: Option<i64>,
     /// Keep the tokens of at least this share of the most likely one's probability.
     pub min_p: Option<f32>,
-    /// Penalty of tokens that stand in prompt or answer; 1 is none. llama-server's `repeat_penalty` is the same.
+    /// Penalty on tokens that occur in the prompt or answer; 1 is none. llama-server's `repeat_penalty` is the same.
     pub repetition_penalty: Option<f32>,
     /// The repetition penalty counts so many of the last tokens; 0 or -1 counts all.
     pub repeat_last_n: Option<i64>,
-    /// Subtracted from the logits of tokens that stand in the answer.
+    /// Subtracted from the logits of tokens that occur in the answer.
     pub presence_penalty: Option<f32>,
-    /// Subtracted from the logit of a token for each time that it stands in the answer.
+    /// Subtracted from the logit of a token for each time it occurs in the answer.
     pub frequency_penalty: Option<f32>,
     /// No sequence of so many tokens is written twice.
     pub no_repeat_ngram_size: Option<i64>,
-    /// Penalty of a token that goes on with what was written before; 0 is none.
+    /// Penalty on a token that would extend a repetition; 0 is none.
     pub dry_multiplier: Option<f32>,
     pub dry_base: Option<f32>,
     pub dry_allowed_length: Option<i64>,

@@ -12,6 +12,8 @@ use crate::cli::resolve::stdin_video;
 use specreel_batch::{self as batch, Batch, Clip, Existing, Halt, Outputs, Part, Polish, Shard, Store, find};
 use specreel_client::speech::{Between, Speech};
 use specreel_client::{Transcript, asked::limited};
+#[cfg(feature = "find")]
+use specreel_library::Index;
 use specreel_record::Cues;
 
 /// Exit code if some of several videos failed, or the models wrote nothing about any.
@@ -100,6 +102,11 @@ impl Plan {
 }
 
 pub fn run(args: &CaptionArgs, config: &Config) -> Result<i32, End> {
+    #[cfg(feature = "find")]
+    if let Some(named) = &args.batch.index {
+        let index = Index::open(&resolve::library::file(named.as_deref())?)?;
+        return run_into(args, config, Some(Box::new(index)));
+    }
     run_into(args, config, None)
 }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, path::Path};
 use crate::cli::args::run::OutputArgs;
 use crate::cli::output::{new_file::OutputFile, session::SESSION};
 use specreel_engine::RunRequest;
-use specreel_record::{Event, EventKind, Failure, RunLog, RunState, Session, Started, StopReason};
+use specreel_record::{Event, EventKind, Failure, RunLog, Session, Started};
 
 /// The runs that a file begins with, each with all of its events.
 #[derive(Debug, Default)]
@@ -60,10 +60,7 @@ impl Kept {
             }
             log.apply(&event);
             events.push(event);
-            if matches!(
-                log.state(),
-                RunState::Done(StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop)
-            ) {
+            if log.is_finished() {
                 // Its verification follows its end.
                 let is_same = |run: &Vec<Event>| run.first().is_some_and(|event| event.run == log.run());
                 if kept.runs.back().is_some_and(is_same) {

@@ -36,13 +36,9 @@ pub async fn all<O: Write, E: Write>(
             Ok(ControlFlow::Continue(()))
         };
         match client.follow(request, log, &mut sink, interrupt, grace).await.map_err(caption::ended)? {
-            client::Ending::Done(
-                StopReason::Eos | StopReason::Length | StopReason::Loop | StopReason::Stop,
-            )
-            | client::Ending::Failed(_) => {}
-            client::Ending::Done(StopReason::Cancelled) | client::Ending::NotSent => {
-                return Ok(Ending::Interrupted);
-            }
+            client::Ending::Done(reason) if reason.is_end() => {}
+            client::Ending::Failed(_) => {}
+            client::Ending::Done(_) | client::Ending::NotSent => return Ok(Ending::Interrupted),
             // With --json the event itself is the last line already.
             client::Ending::NoModels(failure) => return Err(End::Reported(report::failure(&failure, false))),
             client::Ending::Lost(failure) => {

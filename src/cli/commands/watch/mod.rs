@@ -76,7 +76,7 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
     let queue = Arc::new(Queue::new(behind));
     Reader::start(origin, options, args, queue.clone(), interrupt.clone())?;
 
-    let style = style(output, cues);
+    let style = style(output, cues, caption.request.on_loop);
     let progress = Progress::new(!(output.quiet || output.json && style.terminal));
     let limit = caption.request.max_new_tokens;
     let mut printer =
