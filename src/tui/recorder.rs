@@ -407,7 +407,12 @@ mod tests {
         let mut recorder = start(dir.path());
         let stage = EventKind::Stage { stage: Stage::Decode, done: 1, total: 2, left_ms: None };
         assert!(recorder.event(&event(1, started("a.mp4"))).is_none());
-        // The thread holds one more.
+        // The thread holds that one from then on.
+        let begun = Instant::now();
+        while std::fs::read_dir(dir.path()).unwrap().next().is_none() {
+            assert!(begun.elapsed() < LONG);
+            std::thread::yield_now();
+        }
         let told: Vec<_> =
             (0..WAITING + 2).filter_map(|_| recorder.event(&event(1, stage.clone()))).collect();
         let [Msg::Unrecorded(words)] = &told[..] else { panic!("{told:?}") };
