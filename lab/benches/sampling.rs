@@ -44,7 +44,7 @@ fn bench() -> Result<(), String> {
         ("both", processors(), OnLoop::Stop),
     ];
     println!("{:<16} {:<12} {:>8}   {:>6}  (middle half)", "method", "", "ms/step", "ratio");
-    for name in ["autoregressive", "naive", "sparrow-chain"] {
+    for name in ["autoregressive", "naive", "lookup"] {
         let method = Method::preset(name).map_err(|e| e.to_string())?;
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];
         let mut first = None;

@@ -306,7 +306,7 @@ pub enum EventKind {
     /// The drafts of the step that follows, while the target verifies them: sent where a step takes long enough to be seen.
     Draft(Draft),
     Step(Step),
-    /// The text so far is withdrawn, since it repeated itself without end: steps of a new one follow ([`OnLoop::Retry`]).
+    /// The text so far is withdrawn, since it repeated itself without end: steps of a new one follow ([`OnLoop::Retry`](crate::OnLoop::Retry)).
     Retry {
         /// Tokens that were written in vain.
         tokens: u64,
