@@ -72,7 +72,7 @@ mkdir -p "$work/ffmpeg"
     --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network \
     --disable-avdevice --disable-avfilter --enable-zlib --enable-libdav1d --enable-protocol=file,pipe \
     --enable-parsers --enable-demuxer="$(list demuxers)" --enable-decoder="$(list decoders)" \
-    --enable-encoder=mpeg4 --enable-muxer=mp4 &&
+    --enable-encoder=mpeg4 --enable-muxer=mp4,matroska &&
     # Glibc 2.28 has sysctl, Zig's headers do not; and FFmpeg would name its options, with paths of this machine.
     sed -e 's/^#define HAVE_SYSCTL 1$/#define HAVE_SYSCTL 0/' -e 's|^\(#define FFMPEG_CONFIGURATION\) .*|\1 "packaging/ffmpeg.sh"|' \
         config.h >config.new && mv config.new config.h &&

@@ -29,7 +29,7 @@ pub use args::Cli;
 
 use args::{Command, StudioArgs, caption::CaptionArgs, run::ColorChoice};
 #[cfg(feature = "find")]
-use commands::library;
+use commands::{ask, library};
 use commands::{
     caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, watch,
 };
@@ -138,8 +138,10 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Index(args)) => library::index(*args, &config),
         #[cfg(feature = "find")]
         Some(Command::Find(args)) => library::moments(&args),
+        #[cfg(feature = "find")]
+        Some(Command::Ask(args)) => ask::run(&args, &config),
         #[cfg(not(feature = "find"))]
-        Some(Command::Index(words) | Command::Find(words)) => Err(words.absent("find")),
+        Some(Command::Index(words) | Command::Find(words) | Command::Ask(words)) => Err(words.absent("find")),
         Some(Command::Watch(args)) => watch::run(&args, &config),
         Some(Command::Compare(args)) => compare::run(args, &config),
         Some(Command::Inspect(args)) => inspect::run(&args, &config),

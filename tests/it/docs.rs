@@ -451,7 +451,9 @@ fn examples_of_events_can_be_read() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         let kind = value["event"].as_str().unwrap().to_owned();
         // These are no events of a run.
-        if !["batch", "clip", "comparison", "progress", "stream", "transcript"].contains(&kind.as_str()) {
+        if !["batch", "clip", "comparison", "moments", "progress", "stream", "transcript"]
+            .contains(&kind.as_str())
+        {
             let event: Event = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
             let again = serde_json::to_value(&event).unwrap();
             let lost = value.as_object().unwrap().keys().find(|field| again.get(field.as_str()).is_none());
@@ -459,6 +461,6 @@ fn examples_of_events_can_be_read() {
         }
         kinds.insert(kind);
     }
-    let expected = "batch clip comparison done draft edited estimate failed progress prompt ready retry speed stage started step stream transcript verified";
+    let expected = "batch clip comparison done draft edited estimate failed moments progress prompt ready retry speed stage started step stream transcript verified";
     assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
 }

@@ -1,9 +1,14 @@
 //! Moments of a library of videos, by what is seen and said in them.
 
+pub mod question;
+
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use specreel_record::{Failure, clock};
+
+use crate::present::text::clean_line;
+pub use question::LibraryQuestion;
 
 /// Where a text comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +67,10 @@ pub trait MomentFinder: Send + Sync {
     /// At most so many moments with all of these words, the best first. Fails if there is nothing to look for (class usage), or nothing
     /// to look in.
     fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+
+    /// At most so many moments with some word of a question, those first that have more and rarer ones. Fails as
+    /// [`find`](Self::find).
+    fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
 }
 
 impl Moment {
@@ -71,6 +80,18 @@ impl Moment {
             "video": self.path.to_string_lossy(), "start": self.start, "end": self.end, "said": self.kind == Kind::Said,
             "text": self.text, "excerpt": self.excerpt(), "model": self.model, "score": (self.score * 1000.0).round() / 1000.0,
         })
+    }
+
+    /// `path  0:12–0:41  said: …the red van turns…`, with each part of the excerpt as `write` has it.
+    pub fn line(&self, write: impl Fn(&Part) -> String) -> String {
+        let said = if self.kind == Kind::Said { "said: " } else { "" };
+        let excerpt: String = self.parts.iter().map(write).collect();
+        format!("{}  {said}{excerpt}", self.place())
+    }
+
+    /// Where it is: `path  0:12–0:41`.
+    pub fn place(&self) -> String {
+        format!("{}  {}", clean_line(&self.path.to_string_lossy()), self.times())
     }
 
     /// The excerpt as it is.

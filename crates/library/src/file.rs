@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use twox_hash::XxHash3_128;
@@ -11,6 +11,15 @@ use twox_hash::XxHash3_128;
 const BLOCK: usize = 64 << 10;
 /// How many places: the beginning, the end, and between them.
 const PLACES: u64 = 16;
+
+/// A path that does not depend on the working directory, and does not leave a directory that it begins with.
+pub fn absolute(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match absolute.components().any(|part| part == Component::ParentDir) {
+        true => std::fs::canonicalize(&absolute).unwrap_or(absolute),
+        false => absolute,
+    }
+}
 
 /// Size and time of change of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use specreel_batch::{Clip, Store, rows::Caption};
 use specreel_record::{Failure, Span};
 
-use super::file::{Stamp, fingerprint};
+use super::file::{Stamp, absolute, fingerprint};
 use super::schema;
 use specreel_client::moments::Kind;
 
@@ -122,18 +122,21 @@ impl Index {
     /// Take in captions that were not made here, unless the video has such ones. False if it has. Fails if it cannot be read or written.
     pub fn import(&mut self, clip: &Clip, import: &Import) -> Result<bool, Failure> {
         let path = absolute(&clip.path());
-        let (stamp, fingerprint) = self.facts(&path)?;
-        let source = Source { kind: import.kind, model: Some(&import.from), method: None, prompt: None };
-        let write = |write: &Transaction<'_>| {
-            let video = put_video(write, &path, stamp, &fingerprint)?;
+        if let Some(video) = self.known(&path)? {
             let has = "SELECT 1 FROM sources WHERE video = ?1 AND kind = ?2";
-            if write.query_row(has, params![video, import.kind as i64], |_| Ok(())).optional()?.is_some() {
+            let found =
+                self.connection.query_row(has, params![video, import.kind as i64], |_| Ok(())).optional();
+            if found.map_err(|error| self.failure(&error))?.is_some() {
                 return Ok(false);
             }
-            put(write, video, &source, &import.lines)?;
-            Ok(true)
-        };
-        self.change(write)
+        }
+        let (stamp, fingerprint) = self.facts(&path)?;
+        let source = Source { kind: import.kind, model: Some(&import.from), method: None, prompt: None };
+        self.change(|write| {
+            let video = put_video(write, &path, stamp, &fingerprint)?;
+            put(write, video, &source, &import.lines)
+        })?;
+        Ok(true)
     }
 
     fn facts(&self, path: &Path) -> Result<(Stamp, [u8; 16]), Failure> {
@@ -195,10 +198,6 @@ fn known(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
         stamp: Stamp { size: size.cast_unsigned(), modified_ms: row.get(3)? },
         fingerprint: row.get(4)?,
     })
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn now_ms() -> i64 {
@@ -334,6 +333,7 @@ impl Store for Index {
         let (stamp, fingerprint) = self.facts(&path)?;
         let change = |write: &Transaction<'_>| {
             let video = put_video(write, &path, stamp, &fingerprint)?;
+            let timed = |(span, text): &(Span, String)| (Some(*span), text.clone());
             for caption in captions {
                 let made = |key: &str| caption.made.get(key).and_then(|value| value.as_str());
                 let seen = Source {
@@ -342,17 +342,19 @@ impl Store for Index {
                     method: made("method"),
                     prompt: Some(&caption.prompt),
                 };
-                let timed = |(span, text): &(Span, String)| (Some(*span), text.clone());
                 let lines = match caption.pieces.is_empty() {
                     true => vec![(None, caption.text.clone())],
                     false => caption.pieces.iter().map(timed).collect(),
                 };
                 put(write, video, &seen, &lines)?;
-                if !caption.said.is_empty() {
-                    let said =
-                        Source { kind: Kind::Said, model: made("transcript"), method: None, prompt: None };
-                    put(write, video, &said, &caption.said.iter().map(timed).collect::<Vec<_>>())?;
-                }
+            }
+            // What is said in a clip is the same for every prompt.
+            if let Some(Caption { said, made, .. }) =
+                captions.last().filter(|caption| !caption.said.is_empty())
+            {
+                let model = made.get("transcript").and_then(|value| value.as_str());
+                let source = Source { kind: Kind::Said, model, method: None, prompt: None };
+                put(write, video, &source, &said.iter().map(timed).collect::<Vec<_>>())?;
             }
             Ok(())
         };
@@ -437,6 +439,23 @@ mod tests {
         assert!(found(&place.index, "vehicle").is_empty());
         assert_eq!(place.index.totals().unwrap(), Totals { videos: 1, missing: 0, captions: 1 });
         check(&place.index);
+    }
+
+    #[test]
+    fn a_moved_video_has_what_was_imported_for_it() {
+        let mut place = Place::new();
+        let clip = place.clip("one.mp4", b"contents");
+        let import = |text: &str| Import {
+            from: "one.txt".into(),
+            lines: vec![(None, text.into())],
+            ..Import::default()
+        };
+        assert!(place.index.import(&clip, &import("a van")).unwrap());
+        let moved = place.dir.path().join("moved.mp4");
+        std::fs::rename(clip.path(), &moved).unwrap();
+        assert!(!place.index.import(&Clip::of_file(&moved), &import("a bus")).unwrap());
+        assert_eq!(found(&place.index, "van"), [("moved.mp4".into(), 0.0)]);
+        assert_eq!(place.index.totals().unwrap().videos, 1);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Found moments as lists for players.
 
-use std::path::Path;
-
 use specreel_client::moments::Moment;
+
+use super::file::absolute;
 
 /// Where a moment ends that has no end, in seconds after its beginning.
 const LENGTH_S: f64 = 10.0;
@@ -17,7 +17,7 @@ pub fn m3u(hits: &[Moment]) -> String {
             end - start,
             one_line(&name),
             specreel_record::clock(start),
-            absolute(&hit.path)
+            absolute(&hit.path).to_string_lossy()
         )
     };
     std::iter::once("#EXTM3U\n".to_owned()).chain(hits.iter().map(entry)).collect()
@@ -28,6 +28,7 @@ pub fn edl(hits: &[Moment]) -> String {
     let entry = |hit: &Moment| {
         let (start, end) = bounds(hit);
         let path = absolute(&hit.path);
+        let path = path.to_string_lossy();
         format!("%{}%{path},{start:.3},{:.3}\n", path.len(), end - start)
     };
     std::iter::once("# mpv EDL v0\n".to_owned()).chain(hits.iter().map(entry)).collect()
@@ -35,11 +36,6 @@ pub fn edl(hits: &[Moment]) -> String {
 
 fn bounds(hit: &Moment) -> (f64, f64) {
     (hit.start, hit.end.unwrap_or(hit.start + LENGTH_S))
-}
-
-fn absolute(path: &Path) -> String {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    path.to_string_lossy().into_owned()
 }
 
 fn one_line(name: &str) -> String {

@@ -28,6 +28,13 @@ impl fmt::Display for QueryError {
     }
 }
 
+/// Words of questions that say nothing about what is looked for.
+const COMMON: &str = " a about all am an and any are as at be been being but by can clip clips could did do does each every find for from had \
+    has have he her here him his how i if in into is it its list many me moment moments my no not of on or our out part parts \
+    please scene scenes see seen she should show showing shown shows so some somebody someone something tell than that the \
+    their them then there these they thing things this those to up us video videos was we were what when where which while who \
+    whom whose why will with would you your ";
+
 /// A word or phrase as it was typed.
 struct Term {
     text: String,
@@ -61,6 +68,18 @@ impl Query {
                 Ok(Self(format!("({}){not}", all.join(" AND "))))
             }
         }
+    }
+
+    /// Any word of a question, except those that all questions have. Fails for a text without a word.
+    pub fn about(question: &str) -> Result<Self, QueryError> {
+        let lower = question.to_lowercase();
+        let words = || lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let is_common = |word: &&str| COMMON.contains(&format!(" {word} "));
+        let own: Vec<&str> = words().filter(|word| !is_common(word)).collect();
+        // "What is it?"
+        let all = if own.is_empty() { words().collect() } else { own };
+        let quoted: Vec<String> = all.iter().map(|word| format!("\"{word}\"")).collect();
+        if quoted.is_empty() { Err(QueryError::Empty) } else { Ok(Self(quoted.join(" OR "))) }
     }
 
     /// For `MATCH`.
@@ -122,5 +141,18 @@ mod tests {
         assert_eq!(parsed("a\0b"), r#"(("a b"))"#);
         assert_eq!(Query::parse(" - * \"\" OR"), Err(QueryError::Empty));
         assert_eq!(Query::parse("-a -b"), Err(QueryError::OnlyExcludes));
+    }
+
+    #[test]
+    fn a_question_looks_for_its_own_words() {
+        let about = |question: &str| Query::about(question).map(|query| query.0);
+        assert_eq!(
+            about("Which clips show someone falling, and when?").unwrap(),
+            r#""falling""#,
+            "the rest is in every question"
+        );
+        assert_eq!(about("Where is Zoë's RED van?").unwrap(), r#""zoë" OR "s" OR "red" OR "van""#);
+        assert_eq!(about("What is it?").unwrap(), r#""what" OR "is" OR "it""#);
+        assert_eq!(about(" ?\0\" "), Err(QueryError::Empty));
     }
 }

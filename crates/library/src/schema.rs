@@ -7,6 +7,8 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use specreel_record::{Failure, FailureClass};
 
+use super::file::absolute;
+
 /// Says that a file is an index of specreel: "SpRl".
 const APPLICATION: i32 = 0x5370_526c;
 
@@ -109,8 +111,7 @@ pub fn open_to_read(path: &Path) -> Result<Connection, Failure> {
 fn unchanging(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     const PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#').add(b' ');
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    format!("file:{}?immutable=1", percent_encode(path.as_os_str().as_bytes(), PLAIN))
+    format!("file:{}?immutable=1", percent_encode(absolute(path).as_os_str().as_bytes(), PLAIN))
 }
 
 /// Whose file it is, and its version.

@@ -8,7 +8,7 @@ use rusqlite::types::Value;
 use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part};
 use specreel_record::Failure;
 
-use super::{Index, IndexFile, Query};
+use super::{Index, IndexFile, Query, file::absolute};
 
 /// Marks around matches in an excerpt; no text in an index contains them.
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
@@ -19,6 +19,13 @@ impl MomentFinder for IndexFile {
     fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
         let query = Query::parse(words).map_err(|problem| {
             Failure::usage(format!("cannot look for `{words}`: {problem}"), "name a word that is to be there")
+        })?;
+        Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
+    }
+
+    fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        let query = Query::about(question).map_err(|problem| {
+            Failure::usage(format!("cannot look for `{question}`: {problem}"), "ask in words")
         })?;
         Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
     }
@@ -73,9 +80,8 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     if !filter.below.is_empty() {
         let one = "(path = ? OR substr(path, 1, ?) = ?)";
         let own = filter.below.iter().flat_map(|below| {
-            let below = std::path::absolute(below).unwrap_or_else(|_| below.clone());
             // Without the separator at its end.
-            let below: PathBuf = below.components().collect();
+            let below: PathBuf = absolute(below).components().collect();
             let path = below.as_os_str().as_bytes().to_vec();
             let mut folder = path.clone();
             if folder.last() != Some(&b'/') {
@@ -198,7 +204,7 @@ mod tests {
         #[test]
         fn no_query_is_an_error(typed in "[a-c \"*:()^{}\\-+'ORNEARTD\u{0}é,]{0,24}", word in "[a-c]{1,2}") {
             let (_dir, index) = index(&[("a.mp4", Kind::Seen, "a b c ab bc abc ca"), ("b.mp4", Kind::Seen, "b c")]);
-            if let Ok(query) = Query::parse(&typed) {
+            for query in [Query::parse(&typed), Query::about(&typed)].into_iter().flatten() {
                 index.find_moments(&query, &Filter::default(), 5).unwrap();
             }
             let found = index.find_moments(&Query::parse(&word).unwrap(), &Filter::default(), 5).unwrap();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, Verification, speedup};
+use super::{Estimate, Segment, Span, Speedup, Stats, Step, StopReason, Turn, Verification, speedup, step};
 
 /// One event of one run. Serialises flat: `{"event":"step","run":1,…}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,7 +232,7 @@ pub struct PromptSeen {
     #[serde(default)]
     pub reused: bool,
     /// Tokens of the prompt that the target had read in earlier runs.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "step::is_zero")]
     pub cached_tokens: usize,
     /// Notes about the video: that it is damaged or truncated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -262,11 +262,6 @@ pub struct Expected {
     pub drafter: String,
     /// From the target's prefill to the last token, in milliseconds.
     pub ms: f64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// The drafts of a step before they are verified.

@@ -47,6 +47,7 @@ mod metrics;
 mod options;
 mod pool;
 mod routes;
+mod search;
 mod speech;
 mod videos;
 

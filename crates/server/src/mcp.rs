@@ -23,19 +23,17 @@ use crate::api::{
 };
 use crate::app::{App, SharedApp};
 use crate::ask::{self, Asked};
+use crate::search::{AskLibrary, FindMoments};
 use crate::{Defaults, Listener, Load, NAME, Options, answer::Answer, error::ApiError};
 use specreel_client::Interrupt;
-use specreel_client::moments::{Filter, Kind, Moment};
+use specreel_client::moments::{Moment, question};
 use specreel_record::{Event, EventKind, Failure, Stage};
 
 /// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
      question about it; a second question about the same file starts sooner. Both can be told what is said in it. Long videos take \
-     minutes: watch the progress. `find_moments` looks for words in what was captioned before.";
-
-/// Most moments of a search, and how many unless a call says so.
-const MOST_MOMENTS: usize = 1000;
-const SOME_MOMENTS: usize = 20;
+     minutes: watch the progress. `find_moments` looks for words in what was captioned before, and `ask_library` \
+     answers questions from that.";
 
 /// A server that speaks over stdin and stdout.
 pub struct McpServer {
@@ -213,31 +211,15 @@ impl<'de> Deserialize<'de> for CompareMethods {
     }
 }
 
-/// Words of moments.
-#[derive(Debug, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-struct FindMoments {
-    /// Words that are all there, in any form; "a phrase" in quotation marks, turn* for beginnings, -word for what is not there, OR
-    /// between two words. Words are found, not meanings: try synonyms.
-    words: String,
-    /// True: only what is said. False: only what is seen.
-    said: Option<bool>,
-    /// A video or directory to look in.
-    path: Option<String>,
-    /// Most moments, 20 by default.
-    limit: Option<u32>,
-}
-
 impl<'de> Deserialize<'de> for FindMoments {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        arguments(deserializer, |fields| {
-            Ok(Self {
-                words: fields.need("words", "a string")?.string()?,
-                said: fields.flag("said")?,
-                path: fields.string("path")?,
-                limit: fields.count("limit", MOST_MOMENTS)?,
-            })
-        })
+        arguments(deserializer, Self::read)
+    }
+}
+
+impl<'de> Deserialize<'de> for AskLibrary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        arguments(deserializer, |fields| Self::read(fields, MAX_NEW_TOKENS))
     }
 }
 
@@ -282,20 +264,11 @@ impl Tools {
         &self,
         Parameters(call): Parameters<FindMoments>,
     ) -> Result<CallToolResult, ErrorData> {
-        let FindMoments { words, said, path, limit } = call;
-        let Some(find) = self.app.defaults.find.clone() else {
-            return Ok(result(Err("this build has no index".into())));
-        };
-        let below = path.map_or_else(|| self.app.options.allow_dirs.clone(), |path| vec![path.into()]);
-        let most = limit.map_or(SOME_MOMENTS, |limit| limit as usize);
-        let kind = said.map(|said| if said { Kind::Said } else { Kind::Seen });
-        let filter = Filter { below, kind, ..Filter::default() };
-        let found = tokio::task::spawn_blocking(move || find.find(&words, &filter, most)).await;
-        let moments = found
-            .map_err(|e| e.to_string())
-            .and_then(|found| found.map_err(|failure| ApiError::failure(&failure, None).message));
+        let app = self.app.clone();
+        let moments = found(move || call.find(&app)).await;
         let mut shown = result(moments.map(|moments| {
-            let lines: Vec<String> = moments.iter().map(moment_line).collect();
+            let lines: Vec<String> =
+                moments.iter().map(|moment| moment.line(|part| part.text.clone())).collect();
             let text = if lines.is_empty() { "nothing found".to_owned() } else { lines.join("\n") };
             let moments: Vec<Value> = moments.iter().map(Moment::json).collect();
             json!({ "text": text, "moments": moments })
@@ -304,6 +277,35 @@ impl Tools {
             fields.remove("text");
         }
         Ok(shown)
+    }
+
+    /// Answer a question from what `specreel index` has of a library of videos. The answer cites moments by number, as in [2]; these
+    /// follow it with the paths and times of their videos.
+    #[tool]
+    async fn ask_library(
+        &self,
+        Parameters(call): Parameters<AskLibrary>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let (app, max_new_tokens) = (self.app.clone(), call.max_new_tokens);
+        let asked = found(move || Ok(call.about(&app)?.map(|question| (question.part(), question)))).await;
+        let (part, question) = match asked {
+            Ok(Some(asked)) => asked,
+            Ok(None) => return Ok(result(Ok(json!({ "text": "nothing found", "moments": [] })))),
+            Err(error) => return Ok(result(Err(error))),
+        };
+        let (start, end) = part.map(|part| (part.start, part.end)).unzip();
+        let extension = Extension { start, end, frames: Some(question::FRAMES), ..Extension::default() };
+        let path = question.shown().path.to_string_lossy().into_owned();
+        let chat = chat(path, question.prompt(), max_new_tokens, extension);
+        let chat = ChatRequest { response_format: question.constraint(), ..chat };
+        let answer = self.answer(chat, &mut Progress::new(&context), &context.ct).await;
+        Ok(result(answer.map(|mut answer| {
+            let text = answer["text"].as_str().unwrap_or_default().to_owned();
+            answer["moments"] = question.json(&text);
+            answer["text"] = format!("{text}\n{}", question.sources(&text)).into();
+            answer
+        })))
     }
 
     /// Describe a video with several decoding methods, and compare their texts and speeds.
@@ -454,10 +456,12 @@ impl Progress {
     }
 }
 
-/// The video of a moment, its times, and an excerpt.
-fn moment_line(moment: &Moment) -> String {
-    let said = if moment.kind == Kind::Said { "said: " } else { "" };
-    format!("{}  {}  {said}{}", moment.path.display(), moment.times(), moment.excerpt())
+/// Look for moments beside the threads that answer.
+async fn found<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, String> {
+    let found = tokio::task::spawn_blocking(look).await;
+    found.map_err(|e| e.to_string())?.map_err(|error| error.message)
 }
 
 /// A request with what is said in the video.

@@ -99,6 +99,9 @@ pub enum Error {
     /// A stream that ended unexpectedly.
     #[error("{}: the stream was interrupted ({detail})", .path.display())]
     Broken { path: PathBuf, detail: String },
+    /// A part that could not be copied into a file.
+    #[error("cannot extract a part of {} into {}: {detail}", .path.display(), .dir.display())]
+    NotExtracted { path: PathBuf, dir: PathBuf, detail: String },
     /// Reading was ended.
     #[error("interrupted")]
     Interrupted,
@@ -167,6 +170,9 @@ impl Error {
             }
             Error::Unfinished(_) => {
                 "record fragmented MP4 (ffmpeg -movflags frag_keyframe+empty_moov), MPEG-TS or Matroska"
+            }
+            Error::NotExtracted { .. } => {
+                "check the directory and the free space; or encode it: ffmpeg -ss START -to END -i IN OUT.mp4"
             }
             Error::Connection { .. } => "check the URL, and that its server runs",
             Error::Broken { .. } => "start again with --resume when the stream is back",

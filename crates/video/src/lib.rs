@@ -3,7 +3,7 @@
 //! The module turns the path of an untrusted file into RGB frames, one at a time, and returns an [`Error`] for files that it cannot
 //! read. A [`Video`] is opened once; it plans which frames are sampled ([`sampling`]) and decodes them with seeks ([`Frames`]).
 //! Parts of a video ([`segments`](mod@segments)), metadata alone ([`probe`](fn@probe)) and the library's thumbnails
-//! ([`thumbnail`](fn@thumbnail)) take a path. It knows nothing about models: consumers resize each frame at once, so memory stays at a few
+//! ([`thumbnail`](fn@thumbnail)) take a path, and [`extract`](fn@extract) copies a part into a file. It knows nothing about models: consumers resize each frame at once, so memory stays at a few
 //! frames however long the video is.
 //!
 //! A file is read through a Rust file handle, never by URL: names such as `http:…` or `concat:…` have no special meaning. Only a
@@ -26,6 +26,7 @@ pub mod cuts;
 pub mod decode;
 mod decoder;
 pub mod error;
+mod extract;
 pub mod folder;
 mod follow;
 mod held;
@@ -47,6 +48,7 @@ mod walk;
 pub use cuts::Scenes;
 pub use decode::{Decoded, Frames, Video, stills};
 pub use error::Error;
+pub use extract::extract;
 pub use follow::{Options, Watcher, follow};
 pub use held::{Footage, HeldFrames};
 pub use picture::Frame;

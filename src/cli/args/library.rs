@@ -1,4 +1,4 @@
-//! Arguments of `specreel index` and `specreel find`.
+//! Arguments of `specreel index`, `find` and `ask`.
 
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use super::{
     values::choice,
 };
 use specreel_batch::{Existing, shard::ShardChoice};
+use specreel_client::moments::{Filter, Kind, question};
 use specreel_record::span::seconds;
 
 const INDEX: &str = "Index";
@@ -91,22 +92,9 @@ impl IndexArgs {
     }
 }
 
-/// Find moments by words of their captions and of what is said in them.
+/// Which videos and texts count.
 #[derive(Debug, Default, Args)]
-#[command(
-    after_help = "All words have to be there, in any form (turn, turns, turning). \"a phrase\" is there word by word, turn* is every
-word that begins so, -word is not there, and OR between two words wants one of them."
-)]
-pub struct FindArgs {
-    /// What to look for; one that begins with a minus sign within quotation marks after another, or after --
-    #[arg(value_name = "WORD", required = true)]
-    pub words: Vec<String>,
-    /// File of the index [default: library.db in the data directory]
-    #[arg(long, value_name = "FILE", help_heading = INDEX)]
-    pub db: Option<PathBuf>,
-    /// In this video, or in those below this directory (repeatable)
-    #[arg(long, value_name = "PATH", help_heading = FILTERS)]
-    pub r#in: Vec<PathBuf>,
+pub struct FilterArgs {
     /// What is seen only: captions
     #[arg(long, help_heading = FILTERS, conflicts_with = "said")]
     pub seen: bool,
@@ -128,6 +116,47 @@ pub struct FindArgs {
     /// Written by a model with this in its name, or imported from such a file
     #[arg(long, value_name = "TEXT", help_heading = FILTERS)]
     pub model: Option<String>,
+}
+
+impl FilterArgs {
+    /// In these videos, and those below these directories; everywhere if there are none.
+    pub fn below(&self, below: &[PathBuf]) -> Filter {
+        let kind = match (self.seen, self.said) {
+            (true, _) => Some(Kind::Seen),
+            (_, true) => Some(Kind::Said),
+            _ => None,
+        };
+        Filter {
+            below: below.to_vec(),
+            kind,
+            since_ms: self.since,
+            until_ms: self.until,
+            longer_s: self.longer,
+            shorter_s: self.shorter,
+            model: self.model.clone(),
+            missing: false,
+        }
+    }
+}
+
+/// Find moments by words of their captions and of what is said in them.
+#[derive(Debug, Default, Args)]
+#[command(
+    after_help = "All words have to be there, in any form (turn, turns, turning). \"a phrase\" is there word by word, turn* is every
+word that begins so, -word is not there, and OR between two words wants one of them."
+)]
+pub struct FindArgs {
+    /// What to look for; one that begins with a minus sign within quotation marks after another, or after --
+    #[arg(value_name = "WORD", required = true)]
+    pub words: Vec<String>,
+    /// File of the index [default: library.db in the data directory]
+    #[arg(long, value_name = "FILE", help_heading = INDEX)]
+    pub db: Option<PathBuf>,
+    /// In this video, or in those below this directory (repeatable)
+    #[arg(long, value_name = "PATH", help_heading = FILTERS)]
+    pub r#in: Vec<PathBuf>,
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Also in videos that are gone
     #[arg(long, help_heading = FILTERS)]
     pub missing: bool,
@@ -143,6 +172,41 @@ pub struct FindArgs {
     /// Print a list of the moments that mpv plays as one video: mpv FILE.edl
     #[arg(long, help_heading = OUTPUT)]
     pub edl: bool,
+    /// Cut the moments out of their videos, without encoding them again, into files in this directory
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
+    pub clip: Option<PathBuf>,
+}
+
+/// Answer a question about a library from its captions and what is said in it, citing moments.
+#[derive(Debug, Default, Args)]
+#[command(allow_missing_positional = true)]
+#[command(mut_args(|arg| match arg.get_id().as_str() {
+    "prompt" | "preset" | "schema" | "grammar" | "no_reuse_texts" => arg.hide(true).conflicts_with("question"),
+    _ => arg,
+}))]
+pub struct AskArgs {
+    /// Videos, and directories of videos, to look in [default: the whole index]
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// The question, in quotation marks
+    #[arg(value_name = "QUESTION", required = true)]
+    pub question: String,
+    /// File of the index [default: library.db in the data directory]
+    #[arg(long, value_name = "FILE", help_heading = INDEX)]
+    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Answer from at most this many moments
+    #[arg(long, short = 'n', value_name = "N", default_value_t = question::SOME, help_heading = FILTERS, value_parser = clap::value_parser!(u32).range(1..=i64::from(question::MOST)))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Print events as JSON lines
+    #[arg(long, help_heading = OUTPUT)]
+    pub json: bool,
+    /// Print only the answer and the moments that it cites
+    #[arg(long, short, help_heading = OUTPUT)]
+    pub quiet: bool,
 }
 
 /// The beginning of a day in milliseconds since 1970.

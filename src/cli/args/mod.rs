@@ -37,7 +37,7 @@ use dataset::DatasetArgs;
 use doctor::DoctorArgs;
 use inspect::InspectArgs;
 #[cfg(feature = "find")]
-use library::{FindArgs, IndexArgs};
+use library::{AskArgs, FindArgs, IndexArgs};
 use manual::ManArgs;
 #[cfg(feature = "server")]
 use mcp::McpArgs;
@@ -65,7 +65,7 @@ fn examples() -> String {
         false => "",
     };
     let find = match cfg!(feature = "find") {
-        true => "  specreel index DIR       caption a library, for: specreel find WORDS\n",
+        true => "  specreel index DIR       caption a library, for: specreel find and ask\n",
         false => "",
     };
     format!(
@@ -118,6 +118,8 @@ impl Cli {
             Some(Command::Index(args)) => args.json,
             #[cfg(feature = "find")]
             Some(Command::Find(args)) => args.json,
+            #[cfg(feature = "find")]
+            Some(Command::Ask(args)) => args.json,
             Some(Command::Models(args)) => args.json,
             Some(Command::Doctor(args)) => args.json,
             Some(Command::Bench(words) | Command::Train(words) | Command::Scenes(words)) => words.json(),
@@ -147,6 +149,13 @@ pub enum Command {
     #[cfg(not(feature = "find"))]
     #[command(hide = true, disable_help_flag = true)]
     Find(MovedArgs),
+    /// Answer a question about a library, citing moments of its videos
+    #[cfg(feature = "find")]
+    Ask(Box<AskArgs>),
+    /// Not in this build
+    #[cfg(not(feature = "find"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Ask(MovedArgs),
     /// Compare methods on one clip and prompt
     Compare(CompareArgs),
     /// Show which visual tokens the drafter sees, and their scores

@@ -40,6 +40,10 @@ pub struct ServeArgs {
     /// Let requests name the files in this directory (repeatable)
     #[arg(long, help_heading = VIDEOS, value_name = "DIR")]
     pub allow_dir: Vec<PathBuf>,
+    /// File of the index in which `/v1/search` looks, below --allow-dir [default: library.db in the data directory]
+    #[cfg(feature = "find")]
+    #[arg(long, help_heading = VIDEOS, value_name = "FILE")]
+    pub db: Option<PathBuf>,
     /// Let requests name http and https URLs; those of private networks are refused
     #[arg(long, help_heading = VIDEOS)]
     pub allow_url: bool,

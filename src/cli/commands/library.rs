@@ -7,7 +7,7 @@ use specreel_batch::find;
 use specreel_client::moments::{Filter, Kind, Moment, MomentFinder};
 use specreel_client::{Transcript, present::formats::plural};
 use specreel_library::{Import, Index, IndexFile, lists};
-use specreel_record::Span;
+use specreel_record::{Span, clock};
 
 /// Exit code if nothing was found.
 const NOTHING: i32 = 1;
@@ -22,14 +22,14 @@ const MAX_TEXT: u64 = 1 << 20;
 /// Caption what is not in the index, or take in what is known of it.
 pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
     let path = file(args.db.as_deref())?;
-    let mut index = Index::open(&path)?;
     let directories: Vec<PathBuf> = args.videos.iter().filter(|path| path.is_dir()).cloned().collect();
     let quiet = args.quiet || args.json;
     let is_dry = args.dry_run;
     let code = match args.import {
-        Some(what) => import(&mut index, &args, what)?,
+        Some(what) => import(&mut Index::open(&path)?, &args, what)?,
         None => super::batch::run_into(&args.caption(), config, Some(Box::new(Index::open(&path)?)))?,
     };
+    let mut index = Index::open(&path)?;
     if !is_dry {
         index.sweep(&directories)?;
     }
@@ -99,21 +99,7 @@ fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
 pub fn moments(args: &FindArgs) -> Result<i32, End> {
     let typed = args.words.join(" ");
     let path = file(args.db.as_deref())?;
-    let kind = match (args.seen, args.said) {
-        (true, _) => Some(Kind::Seen),
-        (_, true) => Some(Kind::Said),
-        _ => None,
-    };
-    let filter = Filter {
-        below: args.r#in.clone(),
-        kind,
-        since_ms: args.since,
-        until_ms: args.until,
-        longer_s: args.longer,
-        shorter_s: args.shorter,
-        model: args.model.clone(),
-        missing: args.missing,
-    };
+    let filter = Filter { missing: args.missing, ..args.filter.below(&args.r#in) };
     let hits = IndexFile(path.clone()).find(&typed, &filter, args.limit as usize)?;
     let text = match args {
         FindArgs { json: true, .. } => {
@@ -125,28 +111,55 @@ pub fn moments(args: &FindArgs) -> Result<i32, End> {
         _ => hits.iter().map(|hit| line(hit, terminal::color_stdout(Default::default()))).collect(),
     };
     print(&text)?;
+    if let Some(dir) = args.clip.as_deref().filter(|_| !hits.is_empty()) {
+        return extract(&hits, dir);
+    }
     if !hits.is_empty() {
         return Ok(0);
     }
-    if !args.json {
-        let totals = Index::open_to_read(&path)?.totals()?;
+    nothing(&path, args.json)
+}
+
+/// Copy the moments into files in a directory, which is created if it is not there.
+fn extract(moments: &[Moment], dir: &Path) -> Result<i32, End> {
+    std::fs::create_dir_all(dir).map_err(|error| {
+        Failure::input(format!("--clip {}: {error}", dir.display()), "name a directory that can be written")
+    })?;
+    let mut failed = 0;
+    for moment in moments {
+        let name = moment.path.file_stem().unwrap_or_default().to_string_lossy();
+        let span = match moment.end {
+            Some(end) => Span { start: moment.start, end },
+            None => Span { start: 0.0, end: f64::MAX },
+        };
+        let stem = format!("{name} {}", clock(moment.start).replace(':', "."));
+        match specreel_video::extract(&moment.path, span, dir, &stem) {
+            Ok(path) => tell!("{}", color::plain(&path.to_string_lossy())),
+            Err(error) => {
+                failed += 1;
+                let Failure { error, hint, .. } = error.into();
+                tell!("failed: {}; {}", color::plain(&error), hint.unwrap_or_default());
+            }
+        }
+    }
+    Ok(if failed > 0 { super::batch::SOME_FAILED } else { 0 })
+}
+
+/// Say that nothing was found in an index, and return the exit code.
+pub(super) fn nothing(index: &Path, is_quiet: bool) -> Result<i32, End> {
+    if !is_quiet {
+        let totals = Index::open_to_read(index)?.totals()?;
         let (captions, videos) = (plural(totals.captions, "caption"), plural(totals.videos, "video"));
         tell!("nothing found in {captions} of {videos}");
     }
     Ok(NOTHING)
 }
 
-/// `path  0:12–0:41  …the red van turns…`, with what was looked for in bold.
+/// One line, with what was looked for in bold.
 fn line(moment: &Moment, is_colored: bool) -> String {
-    let said = if moment.kind == Kind::Said { "said: " } else { "" };
-    let excerpt: String = moment
-        .parts
-        .iter()
-        .map(|part| match color::plain(&part.text) {
-            text if part.is_match && is_colored => format!("\x1b[1m{text}\x1b[0m"),
-            text => text.into_owned(),
-        })
-        .collect();
-    let path = moment.path.to_string_lossy();
-    format!("{}  {}  {said}{excerpt}\n", specreel_batch::text::one_line(&color::plain(&path)), moment.times())
+    let line = moment.line(|part| match color::plain(&part.text) {
+        text if part.is_match && is_colored => format!("\x1b[1m{text}\x1b[0m"),
+        text => text.into_owned(),
+    });
+    line + "\n"
 }

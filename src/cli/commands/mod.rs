@@ -1,5 +1,7 @@
 //! The subcommands, and what most of them import.
 
+#[cfg(feature = "find")]
+pub mod ask;
 pub mod batch;
 pub mod caption;
 pub mod compare;

@@ -20,7 +20,12 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
         return Ok(code);
     }
-    let Prepared { defaults, load } = prepare(&args.run, &args.speech, config)?;
+    #[cfg_attr(not(feature = "find"), expect(unused_mut, reason = "there is no index"))]
+    let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
+    #[cfg(feature = "find")]
+    {
+        defaults.find = Some(resolve::library::finder(args.db.as_deref())?);
+    }
     let interrupt = listen(|| {})?;
     runtime(async {
         let server = Server::bind(options(args), defaults).await?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::args::part::{Format, PartArgs, SceneArgs, Segments, SpanArgs};
-use specreel_client::{Transcript, asked::check_prompt, speech::Speech};
+use specreel_client::{Transcript, asked::check_prompt, present::text::shortened, speech::Speech};
 use specreel_engine::RunRequest;
 use specreel_record::{Failure, Segment, Span, clock};
 use specreel_video::{self as video, Division, Sampling, Scenes, cuts::Progress};
@@ -182,14 +182,4 @@ pub fn summary(asked: &str, first: RunRequest, count: usize, captions: &[(Span, 
         constraint: None,
         ..first
     }
-}
-
-/// A text of at most so many bytes, cut at a word.
-fn shortened(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_owned();
-    }
-    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
-    let cut = &text[..end];
-    format!("{}…", cut.rsplit_once(' ').map_or(cut, |(words, _)| words))
 }

@@ -172,6 +172,10 @@ mod tests {
         fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
+
+        fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(Vec::new())
+        }
     }
 
     fn moment(path: PathBuf, start: f64) -> Moment {

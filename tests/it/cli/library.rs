@@ -105,6 +105,63 @@ fn what_is_known_is_taken_in_without_models() {
     import("captions").ends(5).said("failed: transcript videos/a.srt");
 }
 
+/// Nothing that the models write can name a moment that is not there.
+#[test]
+fn a_question_is_answered_from_moments_that_exist() {
+    let program = library(&["a.mp4", "b.mp4"]);
+    let put = |name: &str, text: &str| fs::write(program.home().join("videos").join(name), text).unwrap();
+    put("a.srt", "1\n00:00:01,000 --> 00:00:03,000\nA red van is turning left.\n");
+    put("b.txt", "A van is parked.\n");
+    program.run(&["index", "videos", "--db", "library.db", "--import", "captions"]).ok();
+    let ask =
+        |more: &[&str]| program.run(&[&["ask", "--db", "library.db", "--method", "naive"], more].concat());
+    let answer = ask(&["When does a van turn?"]).ok();
+    let place = "a.mp4  0:01–0:03";
+    assert!(answer.stdout.contains("\n[1] ") && answer.stdout.contains(place), "{}", answer.stdout);
+    let events = ask(&["videos", "When does a van turn?", "--json", "--max-new-tokens", "24"]);
+    let events: Vec<Value> = events.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let started = events.iter().find(|event| event["event"] == "started").unwrap();
+    assert!(
+        started["prompt"]
+            .as_str()
+            .unwrap()
+            .contains("\n[1] a.mp4, 0:01–0:03: A red van is turning left.\n[2] b.mp4, all: A van")
+    );
+    assert!(started["constraint"]["pattern"].as_str().unwrap().contains("(1|2)"), "{started}");
+    assert_eq!((&started["span"]["start"], &started["span"]["end"]), (&1.0.into(), &3.0.into()));
+    let moments = events.last().unwrap();
+    assert_eq!(
+        (moments["event"].as_str(), moments["moments"][0]["number"].as_u64()),
+        (Some("moments"), Some(1))
+    );
+    // In other places, or about nothing that is there.
+    let elsewhere = ask(&["videos/b.mp4", "When does a van turn?", "-q"]).ok();
+    assert!(
+        !elsewhere.stdout.contains(place) && elsewhere.stdout.contains("b.mp4  all"),
+        "{}",
+        elsewhere.stdout
+    );
+    ask(&["Where is the zebra?"]).ends(1).said("nothing found in 2 captions of 2 videos");
+    ask(&["where", "is", "it?"]).ends(2).said("where: no such file or directory").said("quotation marks");
+    ask(&["x", "--prompt", "y"]).ends(2);
+    ask(&["?"]).ends(2).said("there is no word in it");
+}
+
+#[test]
+fn found_moments_become_files() {
+    let program = library(&["a.mp4"]);
+    let text = "1\n00:00:01,000 --> 00:00:03,000\nA red van is turning left.\n";
+    fs::write(program.home().join("videos/a.srt"), text).unwrap();
+    program.run(&["index", "videos", "--db", "library.db", "--import", "captions"]).ok();
+    let find = || program.run(&["find", "van", "--db", "library.db", "--clip", "cut"]);
+    find().ok().said("cut/a 0.01.mp4");
+    find().ok().said("cut/a 0.01-2.mp4");
+    let length = specreel_video::probe(&program.home().join("cut/a 0.01.mp4")).unwrap().duration_s;
+    assert!((1.9..2.2).contains(&length), "{length}");
+    fs::remove_file(program.home().join("videos/a.mp4")).unwrap();
+    find().ends(5).said("failed: ");
+}
+
 /// Captions that go to files are kept as well, and count.
 #[test]
 fn captions_of_a_batch_are_indexed_too() {

@@ -43,7 +43,7 @@ fn tools_caption_answer_and_compare() {
     let mut names: Vec<&str> =
         tools["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["ask_video", "caption_video", "compare_methods", "find_moments"]);
+    assert_eq!(names, ["ask_library", "ask_video", "caption_video", "compare_methods", "find_moments"]);
 
     let mut tool = |name: &str, arguments: Value, notifications: &mut Vec<Value>| {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": name}});
@@ -118,6 +118,13 @@ fn tools_caption_answer_and_compare() {
     assert_eq!(moments["structuredContent"]["moments"][0]["start"], 1.0, "{moments}");
     let text = moments["content"][0]["text"].as_str().unwrap();
     assert!(text.ends_with("sound.mp4  0:01–0:02  said: Turn left."), "{text}");
+    let asked = json!({"question": "Which way do they turn?", "max_new_tokens": 8});
+    let answer = tool("ask_library", asked, &mut notifications);
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("[1] ") && text.ends_with("sound.mp4  0:01–0:02\n"), "{answer}");
+    assert_eq!(answer["structuredContent"]["moments"][0]["number"], 1);
+    let nothing = tool("ask_library", json!({"question": "Is there a zebra?"}), &mut notifications);
+    assert_eq!(nothing["content"][0]["text"], "nothing found");
 
     // What the model that calls can react to.
     for (name, arguments, words) in [
@@ -128,6 +135,8 @@ fn tools_caption_answer_and_compare() {
         ("compare_methods", json!({"path": "demo", "methods": [7]}), "methods[0]: expected a string, got 7"),
         ("ask_video", json!({"path": "demo"}), "question: missing; expected a string"),
         ("find_moments", json!({"words": "-"}), "there is no word in it"),
+        ("find_moments", json!({"words": "left", "path": "/../etc"}), "path: not below"),
+        ("ask_library", json!({"question": "?"}), "there is no word in it"),
         ("ask_video", json!({"path": 7, "question": "x"}), "path: expected a string, got 7"),
         (
             "caption_video",

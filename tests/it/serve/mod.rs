@@ -138,6 +138,7 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     page(&server, text);
     requests::refusals(&server);
     requests::leniency(&server);
+    requests::search(&server);
 
     // What it says of itself.
     assert_eq!(server.get("/v1/models").1["data"][0]["id"], "demo-target");

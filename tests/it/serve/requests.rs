@@ -69,6 +69,38 @@ pub fn refusals(server: &Server) {
     assert_eq!(server.send("/v1/files", "application/json", b"{}").0, 400);
 }
 
+/// Moments of an index, below the directories that requests may name.
+pub fn search(server: &Server) {
+    let find = |body: Value| server.post("/v1/search", &body);
+    let (status, absent) = find(json!({"words": "van"}));
+    assert!(status == 503 && absent["error"]["message"].to_string().contains("specreel index"), "{absent}");
+    let home = server.program.home();
+    assert!(!absent.to_string().contains(&*home.to_string_lossy()), "a path is told: {absent}");
+    let text = "1\n00:00:01,000 --> 00:00:02,000\nA van turns.\n";
+    for (video, captions) in [("clips/a.mp4", "clips/a.srt"), ("secret.mp4", "secret.srt")] {
+        assert!(home.join(video).exists());
+        std::fs::write(home.join(captions), text).unwrap();
+    }
+    server.program.run(&["index", "clips", "secret.mp4", "clips/../secret.mp4", "--import", "captions"]).ok();
+    let found = server.ok("/v1/search", &json!({"words": "vans", "limit": 5}));
+    let data = found["data"].as_array().unwrap();
+    assert!(data.len() == 1 && data[0]["video"] == "a.mp4" && data[0]["start"] == 1.0, "{found}");
+    // Its name is one that a question can have.
+    server.ok("/v1/chat/completions", &ask(&json!({"max_tokens": 1}), data[0]["video"].as_str().unwrap()));
+    assert_eq!(server.ok("/v1/search", &json!({"words": "van", "path": "a.mp4"}))["data"][0], data[0]);
+    assert_eq!(server.ok("/v1/search", &json!({"words": "van", "said": true}))["data"], json!([]));
+    for (body, words) in [
+        (json!({}), "words: missing"),
+        (json!({"words": "-"}), "there is no word in it"),
+        (json!({"words": "van", "path": ".."}), "path: not below"),
+        (json!({"words": "van", "path": "/"}), "path: not below"),
+        (json!({"words": "van", "query": "van"}), "query"),
+    ] {
+        let (status, answer) = find(body);
+        assert!(status == 400 && answer["error"]["message"].as_str().unwrap().contains(words), "{answer}");
+    }
+}
+
 /// What clients of other servers send.
 pub fn leniency(server: &Server) {
     let ok = |more: Value| server.ok("/v1/chat/completions", &ask(&more, "demo"));

@@ -2,6 +2,7 @@
 
 mod containers;
 mod decoding;
+mod extracting;
 mod following;
 pub mod make;
 mod pictures;

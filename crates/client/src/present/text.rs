@@ -36,6 +36,16 @@ pub fn clean_line(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A text of at most so many bytes, cut at a word.
+pub fn shortened(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    let cut = &text[..end];
+    format!("{}…", cut.rsplit_once(' ').map_or(cut, |(words, _)| words))
+}
+
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         // Control sequence: up to its final byte.

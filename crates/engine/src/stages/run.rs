@@ -69,7 +69,7 @@ impl Runner<'_> {
 
     /// How the text is sampled, unless it is plain greedy decoding.
     fn sampling_report(&self) -> Option<Box<serde_json::Value>> {
-        let sampling = self.models.sampling(&self.request.text);
+        let sampling = self.request.text.resolve(self.models.target.tokenizer().sampling());
         if sampling.is_plain() {
             return None;
         }

@@ -6,7 +6,7 @@ mod read;
 mod request;
 mod response;
 
-pub use fields::Fields;
+pub use fields::{Fields, parse};
 pub use read::{MAX_NEW_TOKENS, read, text_fields};
 pub use request::{
     ChatRequest, Content, Extension, InputVideo, Limit, MediaUrl, Message, Part, Role, TextFields,

@@ -72,18 +72,13 @@ fn late(app: &App) -> ApiError {
 }
 
 async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    if !kind.is_some_and(|kind| kind.trim().to_ascii_lowercase().starts_with("application/json")) {
-        let message = "expected the header `Content-Type: application/json`";
-        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
-    }
     if app.pool.is_closed() {
         return Err(Refused::Closed.into());
     }
     if app.models.get().is_none() {
         return Err(Refused::Loading.into());
     }
-    let (body, permit) = body(app, request).await?;
+    let (body, permit) = json_body(app, request).await?;
     let app = app.clone();
     // Dropped with the request: when the client is gone, or it took too long.
     let gone = CancellationToken::new();
@@ -100,8 +95,16 @@ async fn asked(app: &SharedApp, request: Request) -> Result<Asked, ApiError> {
     .await
 }
 
-/// The body of a request, and the memory that it takes of what bodies may take together.
-async fn body(app: &App, request: Request) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
+/// The body of a request of JSON, and the memory that it takes of what bodies may take together.
+pub(super) async fn json_body(
+    app: &App,
+    request: Request,
+) -> Result<(Bytes, OwnedSemaphorePermit), ApiError> {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.trim().to_ascii_lowercase().starts_with("application/json")) {
+        let message = "expected the header `Content-Type: application/json`";
+        return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+    }
     let most = app.options.max_body;
     let too_large = || {
         let message = format!(

@@ -6,6 +6,7 @@ mod files;
 mod models;
 mod openapi;
 mod page;
+mod search;
 mod sse;
 mod status;
 
@@ -34,6 +35,7 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .route("/v1/models/{*id}", get(models::get))
         .route("/v1/files", get(files::list).post(files::upload))
         .route("/v1/files/{id}", get(files::get).delete(files::delete))
+        .route("/v1/search", post(search::search))
         .route("/events", get(events::follow))
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))

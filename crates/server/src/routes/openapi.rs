@@ -7,7 +7,7 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
 use crate::api::{Chat, ChatRequest, Chunk, FileDeleted, FileList, FileObject, ModelList, ModelObject};
-use crate::error::ErrorBody;
+use crate::{error::ErrorBody, search::FindMoments};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
 
@@ -19,6 +19,7 @@ fn build() -> Value {
     let mut schemas = SchemaSettings::openapi3().into_generator();
     let mut answers = SchemaSettings::openapi3().for_serialize().into_generator();
     let request = of::<ChatRequest>(&mut schemas);
+    let search = of::<FindMoments>(&mut schemas);
     let error = of::<ErrorBody>(&mut answers);
     let response = |about: &str, schema: Value| {
         json!({
@@ -68,6 +69,11 @@ fn build() -> Value {
                 "responses": response("Deleted", of::<FileDeleted>(&mut answers)),
             },
         },
+        "/v1/search": {"post": {
+            "summary": "Find moments by words of their captions and of what is said in them",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": search}}},
+            "responses": response("The moments", any()),
+        }},
         "/events": {"get": {
             "summary": "The events of all runs, with --allow-follow",
             "responses": {"200": {"description": "Events", "content": {"text/event-stream": {"schema": any()}}}},

@@ -1,0 +1,131 @@
+//! Moments of a library, by words or for a question.
+
+use std::path::{Component, PathBuf};
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use specreel_client::moments::{Filter, Kind, LibraryQuestion, Moment, MomentFinder, question};
+
+use crate::api::Fields;
+use crate::{app::App, error::ApiError};
+use specreel_record::{Failure, FailureClass};
+
+/// Most moments of a search, and how many unless a request says so.
+const MOST: usize = 1000;
+const SOME: usize = 20;
+
+/// Words of moments.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FindMoments {
+    /// Words that are all there, in any form; "a phrase" in quotation marks, turn* for beginnings, -word for what is not there, OR
+    /// between two words. Words are found, not meanings: try synonyms.
+    words: String,
+    /// True: only what is said. False: only what is seen.
+    said: Option<bool>,
+    /// A video or directory to look in.
+    path: Option<String>,
+    /// Most moments, 20 by default.
+    limit: Option<u32>,
+}
+
+/// A question about a library.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct AskLibrary {
+    /// The question.
+    pub question: String,
+    /// True: only what is said. False: only what is seen.
+    said: Option<bool>,
+    /// A video or directory to look in.
+    path: Option<String>,
+    /// Most moments to answer from, 8 by default.
+    limit: Option<u32>,
+    /// Longest answer in tokens.
+    pub max_new_tokens: Option<u32>,
+}
+
+impl FindMoments {
+    pub fn read(fields: &mut Fields) -> Result<Self, ApiError> {
+        Ok(Self {
+            words: fields.need("words", "a string")?.string()?,
+            said: fields.flag("said")?,
+            path: fields.string("path")?,
+            limit: fields.count("limit", MOST)?,
+        })
+    }
+
+    /// The moments. Blocks.
+    pub fn find(&self, app: &App) -> Result<Vec<Moment>, ApiError> {
+        let most = self.limit.map_or(SOME, |limit| limit as usize);
+        let found = finder(app)?.find(&self.words, &filter(app, self.path.as_deref(), self.said)?, most);
+        found.map_err(|failure| failed(&failure))
+    }
+}
+
+impl AskLibrary {
+    pub fn read(fields: &mut Fields, most_tokens: usize) -> Result<Self, ApiError> {
+        Ok(Self {
+            question: fields.need("question", "a string")?.string()?,
+            said: fields.flag("said")?,
+            path: fields.string("path")?,
+            limit: fields.count("limit", question::MOST as usize)?,
+            max_new_tokens: fields.count("max_new_tokens", most_tokens)?,
+        })
+    }
+
+    /// The question with its moments; `None` if there are none. Blocks.
+    pub fn about(&self, app: &App) -> Result<Option<LibraryQuestion>, ApiError> {
+        let filter = filter(app, self.path.as_deref(), self.said)?;
+        let most = self.limit.unwrap_or(question::SOME);
+        LibraryQuestion::new(&self.question, &**finder(app)?, &filter, most)
+            .map_err(|failure| failed(&failure))
+    }
+}
+
+/// The code of an index that cannot be read.
+pub const UNREADABLE: &str = "unreadable_index";
+
+fn failed(failure: &Failure) -> ApiError {
+    let error = ApiError::failure(failure, None);
+    match failure.class {
+        FailureClass::Usage => error,
+        _ => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, code: UNREADABLE, ..error },
+    }
+}
+
+fn finder(app: &App) -> Result<&Arc<dyn MomentFinder>, ApiError> {
+    app.defaults.find.as_ref().ok_or_else(|| {
+        ApiError::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "no_index",
+            "this build has no index; it lacks the feature `find`",
+        )
+    })
+}
+
+/// The directories whose files requests may name, as an index may know them: as they were named, and without links.
+pub fn directories(app: &App) -> Vec<PathBuf> {
+    let known = |dir: &PathBuf| [std::path::absolute(dir).ok(), std::fs::canonicalize(dir).ok()];
+    app.options.allow_dirs.iter().flat_map(known).flatten().collect()
+}
+
+/// Videos whose files requests may name, and of these the named ones.
+fn filter(app: &App, path: Option<&str>, said: Option<bool>) -> Result<Filter, ApiError> {
+    let kind = said.map(|said| if said { Kind::Said } else { Kind::Seen });
+    let allowed = directories(app);
+    if allowed.is_empty() {
+        let message = "this server looks in no directory; start it with --allow-dir DIR";
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message));
+    }
+    let Some(path) = path else { return Ok(Filter { below: allowed, kind, ..Filter::default() }) };
+    let leaves = std::path::Path::new(path).components().any(|part| part == Component::ParentDir);
+    let below = allowed.iter().map(|dir| (dir, dir.join(path))).filter(|(dir, path)| path.starts_with(dir));
+    let below: Vec<PathBuf> = below.map(|(_, path)| path).collect();
+    if leaves || below.is_empty() {
+        let message = "path: not below the directories that this server allows";
+        return Err(ApiError::invalid("path", "invalid_value", message));
+    }
+    Ok(Filter { below, kind, ..Filter::default() })
+}

@@ -1,0 +1,138 @@
+//! Parts of a video as files of their own, without encoding them again.
+
+use std::fs::{File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use ffmpeg_next::{self as ffmpeg, codec, ffi, format, format::context::StreamIo, media};
+use specreel_record::Span;
+use tempfile::NamedTempFile;
+
+use super::{Error, source::BUFFER, source::Source};
+
+/// Sound that belongs to the last pictures may follow them after so many seconds.
+const INTERLEAVED_S: f64 = 2.0;
+
+/// Muxer and file extension.
+type Container = (&'static str, &'static str);
+const MP4: Container = ("mp4", "mp4");
+const MATROSKA: Container = ("matroska", "mkv");
+
+/// Copy a part of a video, pictures and sound, into a new file `stem.mp4` or `stem.mkv` in a directory, or `stem-2.mp4` where that is
+/// taken, and return its path. Nothing is encoded again, so the file has all pictures from the last key frame at or before the part;
+/// players of mp4 show them from the part's beginning. Fails if the video cannot be read or has no pictures there, if neither container
+/// takes its codecs, and if the file cannot be written.
+pub fn extract(path: &Path, span: Span, dir: &Path, stem: &str) -> Result<PathBuf, Error> {
+    if !span.is_sound() {
+        return Err(Error::Span(span));
+    }
+    let failed = |detail: String| Error::NotExtracted { path: path.into(), dir: dir.into(), detail };
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let containers = match extension.as_str() {
+        "mp4" | "m4v" | "mov" | "3gp" => [MP4, MATROSKA],
+        _ => [MATROSKA, MP4],
+    };
+    let mut problem = String::new();
+    for (muxer, extension) in containers {
+        let source = Source::open(path)?;
+        // As a file that is not temporary.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(dir);
+        let file = file.map_err(|error| failed(error.to_string()))?;
+        let written =
+            file.reopen().map_err(|_| ffmpeg::Error::Bug).and_then(|out| copy(source, span, muxer, out));
+        match written {
+            Ok(()) => return named(file, dir, stem, extension).map_err(|error| failed(error.to_string())),
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    Err(failed(problem))
+}
+
+/// Give a finished file the first free name.
+fn named(mut file: NamedTempFile, dir: &Path, stem: &str, extension: &str) -> io::Result<PathBuf> {
+    let mut number = 1u32;
+    loop {
+        let count = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = dir.join(format!("{stem}{count}.{extension}"));
+        match file.persist_noclobber(&path) {
+            Ok(_) => return Ok(path),
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => file = error.file,
+            Err(error) => return Err(error.error),
+        }
+        number += 1;
+    }
+}
+
+/// Where a stream goes.
+struct Copied {
+    output: usize,
+    /// Seconds per tick of its time stamps.
+    tick: f64,
+}
+
+fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), ffmpeg::Error> {
+    let (start, end) = (source.start_s() + span.start, source.start_s() + span.end);
+    let (video, tick) = (source.stream, source.tick());
+    let io = StreamIo::from_write_seek_with_capacity(file, BUFFER)?;
+    let mut output = format::output_to_stream(io, None, Some(muxer))?;
+    let mut copied: Vec<Option<Copied>> = Vec::new();
+    for mut stream in source.input.streams_mut() {
+        let is_copied = stream.index() == video || stream.parameters().medium() == media::Type::Audio;
+        if !is_copied {
+            copied.push(None);
+            continue;
+        }
+        // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
+        unsafe { (*stream.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_DEFAULT };
+        let base = stream.time_base();
+        let mut added = output.add_stream(codec::Id::None)?;
+        added.set_parameters(stream.parameters());
+        added.set_time_base(base);
+        // SAFETY: the stream is alive, and the field is plain. Each container has its own tags, which the muxer sets for 0.
+        unsafe { (*(*added.as_mut_ptr()).codecpar).codec_tag = 0 };
+        let tick = f64::from(base.numerator()) / f64::from(base.denominator().max(1));
+        copied.push(Some(Copied { output: added.index(), tick }));
+    }
+    output.write_header()?;
+    if span.start > 0.0 {
+        // Where it cannot seek, it is read from its beginning.
+        let _ = source.seek((start / tick) as i64);
+    }
+    let mut has_pictures = false;
+    for (stream, mut packet) in source.input.packets() {
+        let Some(Copied { output: index, tick }) = copied.get(stream.index()).and_then(Option::as_ref) else {
+            continue;
+        };
+        let Some(stamp) = packet.dts().or(packet.pts()) else { continue };
+        let at = stamp as f64 * tick;
+        if at > end + INTERLEAVED_S {
+            break;
+        }
+        let is_picture = stream.index() == video;
+        // Pictures refer to earlier ones, from a key frame on; sound does not.
+        let is_early = if is_picture { !has_pictures && !packet.is_key() } else { at < start };
+        if is_early || at >= end {
+            continue;
+        }
+        has_pictures |= is_picture;
+        let shift = (start / tick).round() as i64;
+        packet.set_pts(packet.pts().map(|stamp| stamp - shift));
+        packet.set_dts(packet.dts().map(|stamp| stamp - shift));
+        let base = output.stream(*index).map_or_else(|| stream.time_base(), |stream| stream.time_base());
+        packet.rescale_ts(stream.time_base(), base);
+        packet.set_position(-1);
+        packet.set_stream(*index);
+        packet.write_interleaved(&mut output)?;
+    }
+    if !has_pictures {
+        return Err(ffmpeg::Error::StreamNotFound);
+    }
+    output.write_trailer()?;
+    // SAFETY: the output is open and has its own writer, whose fields are plain.
+    match unsafe { (*(*output.as_ptr()).pb).error } {
+        0 => Ok(()),
+        error => Err(error.into()),
+    }
+}
