@@ -8,7 +8,7 @@ use crate::tui::{archive::SessionEntry, mouse::Mouse};
 use specreel_batch::{self as batch, Outcome, Progress, Sidecar, Summary, rows::Caption};
 use specreel_client::Transcript;
 use specreel_client::catalog::{ModelList, ModelPair, OpenedPair, Pulling};
-use specreel_client::moments::Moment;
+use specreel_client::moments::{LibraryQuestion, Moment};
 use specreel_engine::RunRequest;
 use specreel_model::ModelSpec;
 use specreel_record::{Cues, Event, Failure, Session, Span};
@@ -51,6 +51,8 @@ pub enum Msg {
     Loaded(Result<Session, String>),
     /// The moments with these words.
     Moments(String, Result<Vec<Moment>, String>),
+    /// A question with its moments and the part of the first one's video; `None` if there are none.
+    Asked(Result<Option<(LibraryQuestion, Option<Span>)>, String>),
     Edited(Result<String, String>),
     Written(Result<PathBuf, String>),
     /// Captions were written next to their clips, or the work was lost.
@@ -204,6 +206,8 @@ pub enum Effect {
     Frames(Option<FrameRequest>),
     /// Find moments of the library by these words; answered by [`Msg::Moments`].
     Find(String),
+    /// Find the moments of a question about the library; answered by [`Msg::Asked`].
+    AskLibrary(String),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a saved run; answered by [`Msg::Loaded`].

@@ -73,6 +73,17 @@ pub trait MomentFinder: Send + Sync {
     fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
 }
 
+/// What is found while a text is typed: the moments of a question, if it ends as one, else those with all of its words.
+/// Fails as [`MomentFinder::find`].
+pub fn typed(finder: &dyn MomentFinder, text: &str, most: usize) -> Result<Vec<Moment>, Failure> {
+    let filter = Filter::default();
+    if question::is_question(text) {
+        finder.about(text, &filter, most)
+    } else {
+        finder.find(text, &filter, most)
+    }
+}
+
 impl Moment {
     /// For programs.
     pub fn json(&self) -> Value {

@@ -1,8 +1,8 @@
 //! Arguments of `specreel index`, `find` and `ask`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{
     batch::BatchArgs,
@@ -27,8 +27,9 @@ pub struct IndexArgs {
     /// File of the index [default: library.db in the data directory]
     #[arg(long, value_name = "FILE", help_heading = INDEX)]
     pub db: Option<PathBuf>,
-    /// Take in files next to the videos instead of captioning: captions (.txt, .srt, .vtt) or speech (.srt, .vtt, .json)
-    #[arg(long, value_name = "WHAT", value_enum, help_heading = INDEX)]
+    /// Take in what is known of the videos instead of captioning: captions (.txt, .srt, .vtt) or speech (.srt, .vtt, .json) next to
+    /// them, the studio's saved runs (runs), or a file: a data set, or runs that were saved
+    #[arg(long, value_name = "captions|speech|runs|FILE", value_parser = imported, help_heading = INDEX)]
     pub import: Option<Imported>,
     /// Treatment of videos that are in the index
     #[arg(long, help_heading = INDEX, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
@@ -62,13 +63,27 @@ pub struct IndexArgs {
     pub dry_run: bool,
 }
 
-/// What files next to the videos hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// What is known of videos.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Imported {
-    /// What is seen
+    /// Files next to them: what is seen.
     Captions,
-    /// What is said
+    /// Files next to them: what is said.
     Speech,
+    /// The studio's saved runs.
+    Runs,
+    /// A data set, a file of saved runs, or a directory of such files.
+    File(PathBuf),
+}
+
+fn imported(text: &str) -> Result<Imported, String> {
+    Ok(match text {
+        "captions" => Imported::Captions,
+        "speech" => Imported::Speech,
+        "runs" => Imported::Runs,
+        file if Path::new(file).exists() => Imported::File(file.into()),
+        _ => return Err("expected captions, speech, runs, or a file that exists".to_owned()),
+    })
 }
 
 impl IndexArgs {

@@ -29,7 +29,7 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     let mut caption = resolve::whole_video(&question.shown().path, run, config)?;
     resolve::suggest_drafter(&caption.models, config, is_quiet);
     resolve::tell_unused(run, &[&caption.request.method], is_quiet);
-    caption.request = question.request(caption.request);
+    caption.request = question.request(question.part(), caption.request);
     asked::check_prompt(&caption.request.prompt)?;
     if !run.ignore_memory {
         memory_check::check_request(&caption.models, &caption.request)?;

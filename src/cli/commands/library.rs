@@ -1,23 +1,17 @@
 //! `specreel index` and `specreel find`: what is known of a library, and the search in it.
 
+mod import;
+
 use super::*;
-use crate::cli::args::library::{FindArgs, Imported, IndexArgs};
+use crate::cli::args::library::{FindArgs, IndexArgs};
 use crate::cli::resolve::library::file;
-use specreel_batch::find;
-use specreel_client::moments::{Filter, Kind, Moment, MomentFinder};
-use specreel_client::{Transcript, present::formats::plural};
-use specreel_library::{Import, Index, IndexFile, lists};
+use specreel_client::moments::{Filter, Moment, MomentFinder};
+use specreel_client::present::formats::plural;
+use specreel_library::{Index, IndexFile, lists};
 use specreel_record::{Span, clock};
 
 /// Exit code if nothing was found.
 const NOTHING: i32 = 1;
-
-/// Extensions of files with captions and with speech next to a video, the best first.
-const CAPTIONS: [&str; 3] = ["srt", "vtt", "txt"];
-const SPEECH: [&str; 3] = ["srt", "vtt", "json"];
-
-/// Longest text file that is taken for a caption, in bytes.
-const MAX_TEXT: u64 = 1 << 20;
 
 /// Caption what is not in the index, or take in what is known of it.
 pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
@@ -25,8 +19,8 @@ pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
     let directories: Vec<PathBuf> = args.videos.iter().filter(|path| path.is_dir()).cloned().collect();
     let quiet = args.quiet || args.json;
     let is_dry = args.dry_run;
-    let code = match args.import {
-        Some(what) => import(&mut Index::open(&path)?, &args, what)?,
+    let code = match &args.import {
+        Some(what) => import::import(&mut Index::open(&path)?, &args, what)?,
         None => super::batch::run_into(&args.caption(), config, Some(Box::new(Index::open(&path)?)))?,
     };
     let mut index = Index::open(&path)?;
@@ -43,56 +37,6 @@ pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
         tell!("index {}: {captions} of {videos}{missing}", color::plain(&path.to_string_lossy()));
     }
     Ok(code)
-}
-
-/// Take in the files next to the videos.
-fn import(index: &mut Index, args: &IndexArgs, what: Imported) -> Result<i32, End> {
-    let (kind, endings) = match what {
-        Imported::Captions => (Kind::Seen, CAPTIONS),
-        Imported::Speech => (Kind::Said, SPEECH),
-    };
-    let found = find::find(&args.videos, &|_| Ok(None))?;
-    let (mut imported, mut had, mut none, mut failed) = (0, 0, 0, found.unreadable.len() as u64);
-    for clip in &found.clips {
-        let video = clip.path();
-        let files = endings.iter().map(|ending| video.with_extension(ending));
-        let Some(file) = files.into_iter().find(|file| file.is_file()) else {
-            none += 1;
-            continue;
-        };
-        let taken = lines(&file).and_then(|lines| {
-            let import = Import { kind, from: file.display().to_string(), lines };
-            index.import(clip, &import)
-        });
-        match taken {
-            Ok(true) => imported += 1,
-            Ok(false) => had += 1,
-            Err(failure) => {
-                failed += 1;
-                tell!("failed: {}", color::plain(&failure.error));
-            }
-        }
-    }
-    if args.json {
-        let line = json!({ "imported": imported, "skipped": had, "without": none, "failed": failed });
-        print(&format!("{line}\n"))?;
-    } else if !args.quiet {
-        let videos = plural(found.clips.len() as u64, "video");
-        tell!("{videos}: {imported} imported, {had} had captions, {none} without a file, {failed} failed");
-    }
-    Ok(if failed > 0 { super::batch::SOME_FAILED } else { 0 })
-}
-
-/// The lines of a file next to a video.
-fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
-    if file.extension().is_some_and(|ending| ending == "txt") {
-        let what = format!("caption {}", file.display());
-        let hint = "a caption is a text of at most 1 MiB";
-        let bytes = specreel_client::read_user_file(file, &what, MAX_TEXT, hint)?;
-        return Ok(vec![(None, String::from_utf8_lossy(&bytes).into_owned())]);
-    }
-    let transcript = Transcript::read(file)?;
-    Ok(transcript.lines().map(|(span, text)| (Some(span), text.to_owned())).collect())
 }
 
 /// Print the moments that have the words.

@@ -12,7 +12,7 @@ use crate::tui::scan::{self, scan};
 use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
 use specreel_client::catalog::{Pulling, remembered};
-use specreel_client::moments::Filter;
+use specreel_client::moments::{self, Filter, LibraryQuestion, question};
 use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
@@ -23,6 +23,13 @@ const TOLD: Duration = Duration::from_millis(100);
 /// Most moments of a search.
 const MOST_MOMENTS: usize = 200;
 
+fn in_words(Failure { error, hint, .. }: Failure) -> String {
+    match hint {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error,
+    }
+}
+
 fn lost(problem: String) -> Failure {
     Failure::internal(problem, "the log has details")
 }
@@ -32,7 +39,7 @@ impl Driver {
         for effect in effects {
             match effect {
                 Effect::Run(request) => {
-                    self.keeper.remember(Transcript::asked(&request.prompt));
+                    self.keeper.remember(question::asked(Transcript::asked(&request.prompt)));
                     let run = request.run;
                     if let Err(failure) = self.engine.send(Command::Run(request)) {
                         self.take_in(Msg::Engine(Event::new(run, EventKind::Failed(failure))))?;
@@ -145,17 +152,21 @@ impl Driver {
                 Effect::Find(words) => {
                     let (finder, lost) = (self.config.finder.clone(), words.clone());
                     let find = move || {
-                        let found = finder.map_or_else(
-                            || Ok(Vec::new()),
-                            |finder| finder.find(&words, &Filter::default(), MOST_MOMENTS),
-                        );
-                        let said = |Failure { error, hint, .. }: Failure| match hint {
-                            Some(hint) => format!("{error}; {hint}"),
-                            None => error,
-                        };
-                        Msg::Moments(words, found.map_err(said))
+                        let none = || Ok(Vec::new());
+                        let found =
+                            finder.map_or_else(none, |finder| moments::typed(&*finder, &words, MOST_MOMENTS));
+                        Msg::Moments(words, found.map_err(in_words))
                     };
                     self.workers.run(find, |problem| Msg::Moments(lost, Err(problem)));
+                }
+                Effect::AskLibrary(question) => {
+                    let finder = self.config.finder.clone();
+                    self.workers.answer(Msg::Asked, move || {
+                        let Some(finder) = finder else { return Ok(None) };
+                        let found =
+                            LibraryQuestion::new(&question, &*finder, &Filter::default(), question::SOME);
+                        Ok(found.map_err(in_words)?.map(|question| (question.clone(), question.part())))
+                    });
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),
                 Effect::Load(path) => self.workers.answer(Msg::Loaded, move || archive::load(&path)),

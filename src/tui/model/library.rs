@@ -8,7 +8,7 @@ use nucleo_matcher::Config;
 
 use super::{frame_strips::FrameStrips, order::Sort, preview::Preview, search::fuzzy};
 use crate::tui::{config::ClipFacts, effect::VideoFile, text};
-use specreel_client::Transcript;
+use specreel_client::{Transcript, moments::Moment};
 pub(crate) use specreel_video::folder::is_video;
 
 /// What an entry is, in the default order.
@@ -79,6 +79,8 @@ pub(crate) struct Library {
     pub opening: bool,
     /// The clip that is opened for a moment of it, and where that is, in seconds.
     pub moment: Option<(PathBuf, f64)>,
+    /// The moments that were found by the filter or in the box for it, by their videos; the best of each first.
+    pub hits: BTreeMap<PathBuf, Vec<Moment>>,
     /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
 }
@@ -205,14 +207,31 @@ impl Library {
         self.refresh();
     }
 
+    /// Moments were found by these words: those of the filter also bring their clips into the list, after those with such names.
+    pub fn set_hits(&mut self, moments: Vec<Moment>) {
+        self.hits.clear();
+        for moment in moments {
+            self.hits.entry(moment.path.clone()).or_default().push(moment);
+        }
+        self.refresh();
+    }
+
+    /// The best moment of a clip, while there is a filter.
+    pub fn hit(&self, entry: &Entry) -> Option<&Moment> {
+        let hits = self.hits.get(&entry.path).filter(|_| !self.filter.is_empty());
+        hits.and_then(|moments| moments.first())
+    }
+
     pub fn set_filter(&mut self, filter: String) {
         self.filter = filter;
+        self.hits.clear();
         self.cursor = 0;
         self.refresh_keeping(None);
     }
 
     pub fn clear_filter(&mut self) {
         self.filter.clear();
+        self.hits.clear();
         self.refresh();
     }
 
@@ -228,6 +247,13 @@ impl Library {
             let text = |i: &usize| format!("{}/{}", self.entries[*i].dir, self.entries[*i].title);
             let shown = std::mem::take(&mut self.shown).into_iter();
             self.shown = fuzzy(&self.filter, Config::DEFAULT.match_paths(), shown, text);
+            let named: HashSet<usize> = self.shown.iter().copied().collect();
+            let score = |index: &usize| self.hit(&self.entries[*index]).map(|moment| moment.score);
+            let others = (0..self.entries.len()).filter(|index| !named.contains(index));
+            let mut inside: Vec<(usize, f64)> =
+                others.filter_map(|index| Some((index, score(&index)?))).collect();
+            inside.sort_by(|a, b| b.1.total_cmp(&a.1));
+            self.shown.extend(inside.into_iter().map(|(index, _)| index));
         }
         self.cursor = self.cursor.min(self.shown.len().saturating_sub(1));
         if let Some(path) = selected {

@@ -101,6 +101,7 @@ pub(crate) fn described(id: u64, started: &Started, pace: Pace, methods: &Method
             span: *span,
             segment: *segment,
             segments: Arc::default(),
+            question: None,
         },
         label: text::clean_line(&label),
         method: known,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{compare::Comparison, sampling::SamplingChoice};
-use specreel_client::{Transcript, present::player::Player};
+use specreel_client::{Transcript, moments::LibraryQuestion, present::player::Player};
 use specreel_record::{Event, Failure, RunLog, RunState, Segment, Span, Stage, Stats, StopReason, Turn};
 use specreel_speculate::Method;
 
@@ -27,6 +27,8 @@ pub(crate) struct Subject {
     pub segment: Option<Segment>,
     /// All segments that were requested.
     pub segments: Arc<[Span]>,
+    /// The question about the library that it answers.
+    pub question: Option<Arc<LibraryQuestion>>,
 }
 
 impl Subject {

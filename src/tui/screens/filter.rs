@@ -1,8 +1,10 @@
 //! The filter of the library, on the pane's border.
 
+use super::preview;
 use crate::look::Action;
 use crate::tui::model::{Keys, Model, Screen, Turn};
-use crate::tui::{line::InputLine, pane::Pane, picker::Move, update::panes};
+use crate::tui::{effect::Effect, line::InputLine, pane::Pane, picker::Move, update::panes};
+use specreel_client::moments::Moment;
 
 #[derive(Debug)]
 pub(crate) struct FilterLine {
@@ -12,6 +14,14 @@ pub(crate) struct FilterLine {
 pub(crate) fn open(model: &mut Model) {
     panes::focus(model, Pane::Library);
     model.screens.open(FilterLine { line: InputLine::new(&model.library.filter) });
+}
+
+/// Moments with these words were found.
+pub(crate) fn found(model: &mut Model, words: &str, moments: &Result<Vec<Moment>, String>) {
+    if model.screens.shown::<FilterLine>().is_some() && model.library.filter.trim() == words {
+        // What is no search is still the name of a clip.
+        model.library.set_hits(moments.as_ref().map_or_else(|_| Vec::new(), Clone::clone));
+    }
 }
 
 /// The library has dropped its filter, to show a file.
@@ -24,6 +34,16 @@ pub(crate) fn dropped(model: &mut Model) {
 impl Screen for FilterLine {
     fn keys(&self, _model: &Model) -> Keys {
         Keys::line("keep")
+    }
+
+    /// Keep the filter; a clip that was found by what is in it is previewed there.
+    fn choose(&mut self, model: &mut Model) -> Turn {
+        let hit = model.library.selected().and_then(|entry| model.library.hit(entry));
+        let Some((path, start)) = hit.map(|moment| (moment.path.clone(), moment.start)) else {
+            return Turn::Leave;
+        };
+        model.library.moment = Some((path, start));
+        preview::instead(model)
     }
 
     fn act(&mut self, action: Action, model: &mut Model) -> Turn {
@@ -40,6 +60,10 @@ impl Screen for FilterLine {
 
     fn typed(&mut self, model: &mut Model) {
         model.library.set_filter(self.line.text.clone());
+        let words = self.line.text.trim();
+        if !words.is_empty() && model.config.finder.is_some() {
+            model.emit(Effect::Find(words.to_owned()));
+        }
     }
 
     fn go(&mut self, go: Move, model: &mut Model) {

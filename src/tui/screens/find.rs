@@ -10,8 +10,9 @@ use ratatui::widgets::{Paragraph, Row, Wrap};
 use crate::look::{Action, Role, Theme};
 use crate::tui::model::{Keys, Model, Screen, Tone, Turn};
 use crate::tui::widgets::{Frame, dialog, filter_line, list, popup, rule};
-use crate::tui::{effect::Effect, line::InputLine, text};
-use specreel_client::moments::{Kind, Moment};
+use crate::tui::{effect::Effect, line::InputLine, text, update::runs};
+use specreel_client::moments::{Kind, LibraryQuestion, Moment, question};
+use specreel_client::present::formats::plural;
 
 /// Rows of the text of the selected moment.
 const BELOW: u16 = 6;
@@ -31,11 +32,32 @@ enum Found {
     Problem(String),
 }
 
+/// Open it; with the moments of the shown answer, if that is about the library.
 pub(crate) fn open(model: &mut Model) {
     if model.config.finder.is_none() {
         return model.note(Tone::Info, "there is no index of the library in this build, or of a server");
     }
-    model.screens.open(FindScreen::default());
+    let asked = model.runs.shown().and_then(|run| run.subject.question.clone());
+    model.screens.open(match asked {
+        None => FindScreen::default(),
+        Some(asked) => FindScreen {
+            line: InputLine::new(asked.question()),
+            found: Found::Moments(asked.moments().to_vec()),
+            cursor: 1,
+        },
+    });
+}
+
+/// The moments of a question were found, or none.
+pub(crate) fn asked(
+    model: &mut Model,
+    asked: Result<Option<(LibraryQuestion, Option<specreel_record::Span>)>, String>,
+) {
+    match asked {
+        Ok(Some((question, part))) => runs::ask_library(model, question, part),
+        Ok(None) => model.note(Tone::Info, "nothing in the index is about that"),
+        Err(problem) => model.note(Tone::Bad, problem),
+    }
 }
 
 /// The moments with these words were found.
@@ -49,7 +71,7 @@ pub(crate) fn found(model: &mut Model, words: &str, found: Result<Vec<Moment>, S
         Ok(moments) => Found::Moments(moments),
         Err(problem) => Found::Problem(problem),
     };
-    screen.cursor = screen.cursor.min(screen.moments().len().saturating_sub(1));
+    screen.cursor = screen.cursor.min(screen.all_rows().saturating_sub(1));
 }
 
 impl FindScreen {
@@ -64,20 +86,35 @@ impl FindScreen {
         }
     }
 
+    fn all_rows(&self) -> usize {
+        self.moments().len() + usize::from(self.asks())
+    }
+
+    /// True if the first row is the question itself.
+    fn asks(&self) -> bool {
+        question::is_question(self.words()) && !self.moments().is_empty()
+    }
+
     fn selected(&self) -> Option<&Moment> {
-        self.moments().get(self.cursor)
+        self.moments().get(self.cursor.checked_sub(usize::from(self.asks()))?)
     }
 }
 
 impl Screen for FindScreen {
     fn keys(&self, _model: &Model) -> Keys {
         use Action::{Back, Choose, ClearLine, Down};
-        Keys { hints: &[Choose, Down, Back, ClearLine], ..Keys::line("go there") }
+        let verb = if self.asks() && self.cursor == 0 { "ask" } else { "go there" };
+        Keys { hints: &[Choose, Down, Back, ClearLine], ..Keys::line(verb) }
     }
 
-    /// Open the clip of the selected moment, and preview it there.
+    /// Ask the question, or open the clip of the selected moment and preview it there.
     fn choose(&mut self, model: &mut Model) -> Turn {
+        if self.asks() && self.cursor == 0 {
+            model.emit(Effect::AskLibrary(self.words().to_owned()));
+            return Turn::Leave;
+        }
         let Some(moment) = self.selected() else { return Turn::Stay };
+        model.library.set_hits(self.moments().to_vec());
         model.library.moment = Some((moment.path.clone(), moment.start));
         model.emit(Effect::Open(moment.path.to_string_lossy().into_owned()));
         Turn::Leave
@@ -100,7 +137,7 @@ impl Screen for FindScreen {
     }
 
     fn rows(&self, _model: &Model) -> usize {
-        self.moments().len()
+        self.all_rows()
     }
 
     fn clip(&self, _model: &Model) -> Option<(String, PathBuf)> {
@@ -116,7 +153,7 @@ impl Screen for FindScreen {
         let words = match &self.found {
             Found::Nothing => {
                 "Type words of what is seen or said. They are found in any form; \"a phrase\" word by word, turn* by its beginning, \
-                 -word leaves out."
+                 -word leaves out. A question mark at the end makes it a question, which the model answers from the moments."
             }
             Found::Problem(problem) => problem,
             Found::Moments(moments) if moments.is_empty() => "nothing found",
@@ -128,10 +165,21 @@ impl Screen for FindScreen {
         }
         let [above, below] = inner.layout(&Layout::vertical([Min(2), Length(BELOW)]));
         let widths = [Fill(1), Length(15), Fill(3)];
-        list(frame, theme, above, (self.cursor, self.moments().len()), (None, &widths), |at| {
-            let moment = &self.moments()[at];
+        let asks = usize::from(self.asks());
+        list(frame, theme, above, (self.cursor, self.all_rows()), (None, &widths), |at| {
+            let Some(number) = (at + 1).checked_sub(asks).filter(|number| *number > 0) else {
+                let many = plural(self.moments().len().min(question::SOME as usize) as u64, "moment");
+                let ask = format!("answer it from {many}");
+                return Row::new([
+                    theme.line(Role::Title, "Ask the model"),
+                    Line::default(),
+                    theme.line(Role::Dim, ask),
+                ]);
+            };
+            let moment = &self.moments()[number - 1];
             let times = Span::styled(moment.times(), theme.style(Role::Accent));
-            Row::new([Line::from(name(moment)), Line::from(times), excerpt(moment, theme)])
+            let name = if asks > 0 { format!("[{number}] {}", name(moment)) } else { name(moment) };
+            Row::new([Line::from(name), Line::from(times), excerpt(moment, theme)])
         });
         if let Some(moment) = self.selected() {
             let source = moment.model.as_deref().unwrap_or("?");
@@ -175,6 +223,19 @@ mod tests {
 
         fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
+        }
+    }
+
+    /// Finds a file that is there.
+    struct Here;
+
+    impl MomentFinder for Here {
+        fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(Vec::new())
+        }
+
+        fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(vec![moment(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into(), 1.0)])
         }
     }
 
@@ -226,6 +287,63 @@ mod tests {
         studio.handle(Msg::Opened(Ok(file())));
         assert!(screen(&studio, 100, 30).contains("Preview"), "{}", screen(&studio, 100, 30));
         assert_eq!(studio.model().library.selected().unwrap().path, path);
+    }
+
+    #[test]
+    fn a_question_is_answered_from_its_moments() {
+        let mut studio = with_index();
+        let found = vec![moment("/v/a.mp4".into(), 1.0), moment("/v/b.mp4".into(), 2.0)];
+        let effects = press(&mut studio, "F w h o ?");
+        assert_eq!(effects.last(), Some(&Effect::Find("who?".into())));
+        studio.handle(Msg::Moments("who?".into(), Ok(found)));
+        let shown = screen(&studio, 100, 30);
+        assert!(shown.contains("Ask the model") && shown.contains("answer it from 2 moments"), "{shown}");
+        assert!(shown.contains("[2] b.mp4") && shown.contains("Enter ask"), "{shown}");
+        assert_eq!(press(&mut studio, "enter"), [Effect::AskLibrary("who?".into())]);
+        let asked = LibraryQuestion::new("who?", &Here, &Filter::default(), 8).unwrap().unwrap();
+        let span = specreel_record::Span { start: 1.0, end: 6.0 };
+        let effects = studio.handle(Msg::Asked(Ok(Some((asked, Some(span))))));
+        let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
+        assert!(
+            request.prompt.contains("\n[1] Cargo.toml, 0:01–0:06, said: turn left")
+                && request.span == Some(span)
+        );
+        assert_eq!(question::asked(&request.prompt), "who?");
+        // The moments of the shown answer, to go there.
+        press(&mut studio, "F");
+        let shown = screen(&studio, 100, 30);
+        assert!(shown.contains("[1] Cargo.toml") && shown.contains("who?"), "{shown}");
+        let effects = press(&mut studio, "enter");
+        assert!(matches!(&effects[..], [Effect::Open(path)] if path.ends_with("Cargo.toml")), "{effects:?}");
+        studio.handle(Msg::Asked(Ok(None)));
+        assert!(screen(&studio, 100, 30).contains("nothing in the index is about that"));
+    }
+
+    #[test]
+    fn the_filter_of_the_library_finds_what_is_in_the_clips() {
+        let mut studio = with_index();
+        studio.handle(Msg::Opened(Ok(file())));
+        press(&mut studio, "esc");
+        let effects = press(&mut studio, "/ l e f t");
+        assert_eq!(effects.last(), Some(&Effect::Find("left".into())));
+        assert!(studio.model().library.shown.is_empty(), "no clip has such a name");
+        studio.handle(Msg::Moments("lef".into(), Ok(vec![moment(file().path, 9.0)])));
+        assert!(studio.model().library.shown.is_empty(), "that was of words typed before");
+        let found =
+            vec![moment(file().path, 2.0), moment(file().path, 4.0), moment("/v/other.mp4".into(), 1.0)];
+        studio.handle(Msg::Moments("left".into(), Ok(found)));
+        let shown = screen(&studio, 100, 30);
+        assert!(shown.contains("street.mp4 0:02 turn left"), "{shown}");
+        let facts = crate::tui::ClipFacts { seconds: Some(8.0), ..Default::default() };
+        studio.handle(Msg::Probed { path: file().path, facts: Ok(facts) });
+        press(&mut studio, "enter");
+        let shown = screen(&studio, 100, 30);
+        assert!(
+            shown.contains("Preview") && shown.contains("2 found ▼") && shown.contains("0:02"),
+            "{shown}"
+        );
+        press(&mut studio, "esc esc");
+        assert!(studio.model().library.hits.is_empty(), "without a filter, nothing is looked for");
     }
 
     #[test]

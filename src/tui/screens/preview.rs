@@ -14,19 +14,35 @@ use crate::tui::widgets::{Frame, clock_words, cut, dialog, picture, popup, wrap}
 use crate::tui::{config::FrameRequest, picker::Move, text};
 use specreel_record::units;
 
+/// Where a moment was found.
+const FOUND: char = '▼';
+
 /// Previews the selected clip; the model keeps where the preview of a clip was left.
 #[derive(Debug)]
 pub(crate) struct PreviewScreen;
 
 pub(crate) fn open(model: &mut Model) {
+    if has_clip(model) {
+        model.screens.open(PreviewScreen);
+        follow(model);
+    }
+}
+
+/// Open it in the place of another screen.
+pub(crate) fn instead(model: &mut Model) -> Turn {
+    if has_clip(model) { Turn::open(PreviewScreen) } else { Turn::Leave }
+}
+
+/// Whether there is a clip to preview, paused; a notice says so if not.
+fn has_clip(model: &mut Model) -> bool {
     if model.library.selected().is_none() {
-        return model.note(Tone::Info, "no clip to preview");
+        model.note(Tone::Info, "no clip to preview");
+        return false;
     }
     if let Some(preview) = &mut model.library.preview {
         preview.clock.playing = false;
     }
-    model.screens.open(PreviewScreen);
-    follow(model);
+    true
 }
 
 /// After each message: keep the preview on the selected clip.
@@ -180,9 +196,15 @@ fn timeline(
     let last = columns.saturating_sub(1);
     let column = |share: f64| ((share.clamp(0.0, 1.0) * last as f64).round() as usize).min(last);
     let mut marks = vec![' '; columns];
+    let hits = model.library.hits.get(&entry.path).map_or(&[][..], Vec::as_slice);
     for seconds in &sampled {
         if clock.length > 0.0 && columns > 0 {
             marks[column(1e3 * seconds / clock.length)] = '╷';
+        }
+    }
+    for moment in hits {
+        if clock.length > 0.0 && columns > 0 {
+            marks[column(1e3 * moment.start / clock.length)] = FOUND;
         }
     }
     let here = if clock.length > 0.0 { column(clock.share()) } else { 0 };
@@ -190,6 +212,11 @@ fn timeline(
     let many = match sampled.len() {
         0 => String::new(),
         n => format!("a run samples {n} frames ╷"),
+    };
+    let many = match (hits.len(), many.as_str()) {
+        (0, _) => many,
+        (n, "") => format!("{n} found {FOUND}"),
+        (n, _) => format!("{n} found {FOUND} · {many}"),
     };
     let used = words.iter().map(Span::width).sum::<usize>();
     words.push(theme.span(Role::Dim, text::fit(&many, columns.saturating_sub(used))));

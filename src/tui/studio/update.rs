@@ -92,7 +92,11 @@ fn handle(model: &mut Model, msg: Msg) {
         Msg::FrameRead(request, frame) => model.library.strips.add(&request, frame),
         Msg::FramesRead(request, outcome) => model.library.strips.end(&request, outcome),
         Msg::Listed(found) => sessions::listed(model, found),
-        Msg::Moments(words, moments) => find::found(model, &words, moments),
+        Msg::Moments(words, moments) => {
+            filter::found(model, &words, &moments);
+            find::found(model, &words, moments);
+        }
+        Msg::Asked(asked) => find::asked(model, asked),
         Msg::Loaded(session) => sessions::loaded(model, session),
         Msg::Batch(news) => batch::news(model, news),
         Msg::CaptionSaved { video, caption, outcome } => {

@@ -4,7 +4,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::tui::model::{Model, Run, Subject, Tone, queue::Waiting, sampling::SamplingChoice};
 use crate::tui::update::{batch, engine_problem, remember, segments, verify};
-use crate::tui::{effect::Effect, pane::Pane, view::is_stacked};
+use crate::tui::{effect::Effect, pane::Pane, text, view::is_stacked};
+use specreel_client::moments::LibraryQuestion;
 use specreel_client::present::{formats::plural, player::Player};
 use specreel_engine::{RunRequest, Turn};
 use specreel_record::{Pace, RunLog, Span};
@@ -71,9 +72,22 @@ pub(crate) fn follow_up(model: &mut Model, question: &str) {
     let asked = std::mem::replace(&mut subject.prompt, question.to_owned());
     // If the clip is captioned in segments, the question is about the shown one.
     (subject.segment, subject.segments) = (None, Arc::default());
+    subject.question = None;
     subject.before.push(Turn { prompt: asked, answer, ..Turn::default() });
     model.prompt.remember(question);
     request(model, subject);
+}
+
+/// Answer a question about the library, of whose first moment the video is to be seen in this part.
+pub(crate) fn ask_library(model: &mut Model, question: LibraryQuestion, span: Option<Span>) {
+    let video = question.shown().path.clone();
+    let title = text::clean_line(question.question());
+    let prompt = question.prompt();
+    model.prompt.remember(question.question());
+    request(
+        model,
+        Subject { video, title, prompt, span, question: Some(Arc::new(question)), ..Subject::default() },
+    );
 }
 
 fn shown_subject(model: &Model) -> Option<Subject> {
@@ -139,6 +153,9 @@ pub(crate) fn request_of(
     };
     if let Some(said) = &subject.said {
         said.precede(&mut request);
+    }
+    if let Some(question) = &subject.question {
+        request = question.request(subject.span, request);
     }
     sampling.asked(request)
 }

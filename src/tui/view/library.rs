@@ -10,7 +10,8 @@ use crate::look::{Role, Theme};
 use crate::tui::model::{Model, library::Entry, preview};
 use crate::tui::widgets::{Frame, Slot, Target, cut, filter_line, panel, picture, title, window_top, wrap};
 use crate::tui::{pane::Pane, text, view::has_focus};
-use specreel_record::units;
+use specreel_client::moments::Moment;
+use specreel_record::{clock, units};
 
 /// The fewest columns in which a directory can be distinguished from another one.
 const LEAST_DIR: usize = 10;
@@ -72,6 +73,9 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let lines = visible.iter().enumerate().map(|(at, entry)| {
         let dir = if shared(entry) { for_dir(entry) } else { 0 };
         let shows = (dirs || dir > 0, dir);
+        if let Some(moment) = library.hit(entry) {
+            return hit_line(entry, moment, tag(model, entry), top + at == library.cursor, columns, theme);
+        }
         entry_line(entry, tag(model, entry), shows, top + at == library.cursor, columns, theme)
     });
     for (at, y) in (top..top + visible.len()).zip(inner.y..) {
@@ -150,6 +154,36 @@ fn entry_line(
         Span::styled(tag.state, of(tag.role)),
         Span::styled(format!("{dir}{fill}{right}"), dim),
     ])
+}
+
+/// `▸ title ✓  0:12 …a red van turns…`, of a clip that was found by what is in it.
+fn hit_line(
+    entry: &Entry,
+    moment: &Moment,
+    tag: Tag,
+    here: bool,
+    columns: usize,
+    theme: &Theme,
+) -> Line<'static> {
+    let room = columns.saturating_sub(2 + text::width(&tag.state));
+    let name = text::fit(&entry.title, room / 3);
+    let time = format!(" {} ", clock(moment.start));
+    let mut left = room.saturating_sub(text::width(&name) + text::width(&time));
+    let of = |role| if here { Style::new() } else { theme.style(role) };
+    let mut spans = vec![
+        Span::raw(if here { "▸" } else { " " }),
+        if tag.marked { Span::styled("*", of(Role::Accent)) } else { Span::raw(" ") },
+        Span::raw(name),
+        Span::styled(tag.state, of(tag.role)),
+        Span::styled(time, of(Role::Accent)),
+    ];
+    for part in &moment.parts {
+        let words = text::fit(&text::clean_line(&part.text), left);
+        left = left.saturating_sub(text::width(&words));
+        spans.push(Span::styled(words, of(if part.is_match { Role::Title } else { Role::Dim })));
+    }
+    spans.push(Span::raw(" ".repeat(left)));
+    Line::from(spans)
 }
 
 /// The picture of the selected clip, or why there is none.

@@ -81,7 +81,7 @@ fn what_is_known_is_taken_in_without_models() {
     );
     put("b.txt", "Two cats on a sofa.\n");
     let import = |what: &str| program.run(&["index", "videos", "--db", "library.db", "--import", what]);
-    import("captions").ok().said("3 videos: 2 imported, 0 had captions, 1 without a file, 0 failed");
+    import("captions").ok().said("3 videos: 2 imported, 0 had captions, 1 without, 0 failed");
     import("captions").ok().said("0 imported, 2 had captions");
     put("c.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\nTurn left at the van, please.\n");
     import("speech").ok();
@@ -160,6 +160,54 @@ fn found_moments_become_files() {
     assert!((1.9..2.2).contains(&length), "{length}");
     fs::remove_file(program.home().join("videos/a.mp4")).unwrap();
     find().ends(5).said("failed: ");
+}
+
+/// Data sets and saved runs are taken in as they are, each caption once.
+#[test]
+fn what_was_captioned_elsewhere_is_taken_in() {
+    let program = library(&["a.mp4", "b.mp4", "c.mp4"]);
+    let home = program.home().to_owned();
+    let row = r#"{"video":"videos/a.mp4","caption":"A van. A bus.","prompt":"p","segments":[{"start":0,"end":2,"caption":"A van."},{"start":2,"end":5,"caption":"A bus."}],"target":"m"}"#;
+    fs::write(home.join("set.jsonl"), format!("{row}\n")).unwrap();
+    fs::write(
+        home.join("set.csv"),
+        "video,caption,prompt,cut\nvideos/b.mp4,A lorry.,p,\nnone.mp4,Nothing.,p,\n",
+    )
+    .unwrap();
+    program.run(&["caption", "videos/c.mp4", "--method", "naive", "--save", "run.jsonl", "-q"]).ok();
+    program
+        .run(&[
+            "caption",
+            "videos/a.mp4",
+            "--segments",
+            "2",
+            "--method",
+            "naive",
+            "--save",
+            "parts.jsonl",
+            "-q",
+        ])
+        .ok();
+    let import = |what: &str| program.run(&["index", "videos", "--db", "library.db", "--import", what]);
+    for file in ["set.jsonl", "set.csv", "run.jsonl"] {
+        import(file).ok().said("3 videos: 1 imported, 0 had captions, 2 without, 0 failed");
+        import(file).ok().said("0 imported, 1 had captions");
+    }
+    let hit = found(&program, &["bus"]).remove(0);
+    assert_eq!((hit["start"].as_f64(), hit["model"].as_str()), (Some(2.0), Some("m")));
+    assert_eq!(found(&program, &["lorries"]).len(), 1);
+    // Its prompt is another one, so the segments are added; a directory has all runs.
+    let before = found(&program, &["a OR the", "--in", "videos/a.mp4"]).len();
+    fs::create_dir(home.join("saved")).unwrap();
+    fs::rename(home.join("parts.jsonl"), home.join("saved/parts.jsonl")).unwrap();
+    fs::write(home.join("saved/other.jsonl"), "no event").unwrap();
+    import("saved").ok().said("1 imported");
+    let after = found(&program, &["a OR the", "--in", "videos/a.mp4"]);
+    assert!(after.len() > before && after.iter().any(|hit| hit["start"].as_f64() >= Some(2.0)), "{after:?}");
+    import("runs").ok().said("0 imported");
+    import("none.jsonl").ends(2).said("a file that exists");
+    fs::write(home.join("text.jsonl"), "words\n").unwrap();
+    import("text.jsonl").ends(3).said("no row has a video and a caption");
 }
 
 /// Captions that go to files are kept as well, and count.

@@ -16,6 +16,22 @@ const OUTLINE: usize = 8_000;
 /// Frames of the best moment that the model sees.
 pub const FRAMES: u32 = 4;
 
+/// The beginning of every prompt.
+const HEAD: &str = "These are moments of a library of videos, with what is seen or said in each. The video shows the first one.\n";
+/// What precedes the question in it.
+const BEFORE: &str = "\nQuestion: ";
+
+/// True for a text that ends as a question does.
+pub fn is_question(text: &str) -> bool {
+    text.trim_end().ends_with(['?', '？', '؟'])
+}
+
+/// The question in a prompt about a library; any other prompt as it is.
+pub fn asked(prompt: &str) -> &str {
+    let question = prompt.strip_prefix(HEAD).and_then(|rest| rest.rsplit_once(BEFORE));
+    question.map_or(prompt, |(_, question)| question)
+}
+
 /// A question with the moments that it is answered from, the best first; there is at least one.
 ///
 /// The model sees frames of the best moment, and reads the texts of all of them. It cites them by number, as in `[2]`, and a grammar
@@ -65,11 +81,15 @@ impl LibraryQuestion {
         segments(path, Some(*start), Some((*end)?), None).ok()?.first().copied()
     }
 
-    /// The run that answers it, with the options of `base`.
-    pub fn request(&self, base: RunRequest) -> RunRequest {
+    pub fn question(&self) -> &str {
+        &self.question
+    }
+
+    /// The run that answers it from this [`part`](Self::part), with the options of `base`.
+    pub fn request(&self, part: Option<Span>, base: RunRequest) -> RunRequest {
         RunRequest {
             video: self.shown().path.clone(),
-            span: self.part(),
+            span: part,
             before: Vec::new(),
             prompt: self.prompt(),
             preset: None,
@@ -101,9 +121,9 @@ impl LibraryQuestion {
         let lines: String = self.moments.iter().enumerate().map(line).collect();
         let example = self.moments.len().min(2);
         format!(
-            "These are moments of a library of videos, with what is seen or said in each. The video shows the first one.\n{lines}\n\
+            "{HEAD}{lines}\n\
              Answer the question from these moments, and cite each moment that you use by its number in brackets, such as \
-             [{example}]. If they do not answer it, say so.\nQuestion: {}",
+             [{example}]. If they do not answer it, say so.{BEFORE}{}",
             self.question
         )
     }
@@ -207,6 +227,7 @@ mod tests {
             prompt.ends_with("such as [2]. If they do not answer it, say so.\nQuestion: Who falls?"),
             "{prompt}"
         );
+        assert_eq!((super::asked(&prompt), super::asked("Who falls?")), ("Who falls?", "Who falls?"));
         assert_eq!(asked(&three, 8).unwrap().moments().len(), 3);
         assert_eq!(asked(&[], 8), None);
         let long = "word ".repeat(2000);

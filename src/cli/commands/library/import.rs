@@ -1,0 +1,213 @@
+//! Captions that were made before: files next to the videos, data sets, saved runs.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::cli::args::library::Imported;
+use specreel_batch::{Clip, Store, dataset::Dataset, find, rows::Caption};
+use specreel_client::moments::{Kind, question};
+use specreel_client::{Transcript, present::export::timed};
+use specreel_library::Import;
+use specreel_record::{Session, session::SessionError};
+
+/// Extensions of files with captions and with speech next to a video, the best first.
+const CAPTIONS: [&str; 3] = ["srt", "vtt", "txt"];
+const SPEECH: [&str; 3] = ["srt", "vtt", "json"];
+
+/// Longest text file that is taken for a caption, in bytes.
+const MAX_TEXT: u64 = 1 << 20;
+
+/// The captions of videos, whose paths have no links in them.
+type Known = BTreeMap<PathBuf, Vec<Caption>>;
+
+/// What became of a video.
+#[derive(Clone, Copy)]
+enum Taken {
+    Imported,
+    /// It had such captions.
+    Had,
+    /// Nothing is known of it.
+    None,
+}
+
+/// Take in what is known of the videos.
+pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Result<i32, End> {
+    let known = match what {
+        Imported::Captions | Imported::Speech => Known::default(),
+        Imported::Runs => {
+            let sessions = Dirs::find().map(|dirs| dirs.data.join("sessions"));
+            runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default())?
+        }
+        Imported::File(path) if path.is_dir() => runs_in(path)?,
+        Imported::File(path) => of_file(path)?,
+    };
+    let found = find::find(&args.videos, &|_| Ok(None))?;
+    let (mut imported, mut had, mut none, mut failed) = (0, 0, 0, found.unreadable.len() as u64);
+    for clip in &found.clips {
+        let taken = match what {
+            Imported::Captions => beside(index, clip, Kind::Seen, CAPTIONS),
+            Imported::Speech => beside(index, clip, Kind::Said, SPEECH),
+            Imported::Runs | Imported::File(_) => of_known(index, clip, &known),
+        };
+        match taken {
+            Ok(Taken::Imported) => imported += 1,
+            Ok(Taken::Had) => had += 1,
+            Ok(Taken::None) => none += 1,
+            Err(failure) => {
+                failed += 1;
+                tell!("failed: {}", color::plain(&failure.error));
+            }
+        }
+    }
+    if args.json {
+        let line = json!({ "imported": imported, "skipped": had, "without": none, "failed": failed });
+        print(&format!("{line}\n"))?;
+    } else if !args.quiet {
+        let videos = plural(found.clips.len() as u64, "video");
+        tell!("{videos}: {imported} imported, {had} had captions, {none} without, {failed} failed");
+    }
+    Ok(if failed > 0 { crate::cli::commands::batch::SOME_FAILED } else { 0 })
+}
+
+/// Take in the file next to a video.
+fn beside(index: &mut Index, clip: &Clip, kind: Kind, endings: [&str; 3]) -> Result<Taken, Failure> {
+    let video = clip.path();
+    let file = endings.iter().map(|ending| video.with_extension(ending)).find(|file| file.is_file());
+    let Some(file) = file else { return Ok(Taken::None) };
+    let import = Import { kind, from: file.display().to_string(), lines: lines(&file)? };
+    Ok(if index.import(clip, &import)? { Taken::Imported } else { Taken::Had })
+}
+
+/// The lines of a file next to a video.
+fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
+    if file.extension().is_some_and(|ending| ending == "txt") {
+        let what = format!("caption {}", file.display());
+        let hint = "a caption is a text of at most 1 MiB";
+        let bytes = specreel_client::read_user_file(file, &what, MAX_TEXT, hint)?;
+        return Ok(vec![(None, String::from_utf8_lossy(&bytes).into_owned())]);
+    }
+    let transcript = Transcript::read(file)?;
+    Ok(transcript.lines().map(|(span, text)| (Some(span), text.to_owned())).collect())
+}
+
+/// Take in those captions of a video whose prompts the index lacks.
+fn of_known(index: &mut Index, clip: &Clip, known: &Known) -> Result<Taken, Failure> {
+    let path = std::fs::canonicalize(clip.path()).unwrap_or_else(|_| clip.path());
+    let Some(captions) = known.get(&path) else { return Ok(Taken::None) };
+    let prompts: Vec<String> = captions.iter().map(|caption| caption.prompt.clone()).collect();
+    let lacking = index.lacks(clip, &prompts)?;
+    let lacking: Vec<Caption> = lacking.into_iter().map(|number| captions[number].clone()).collect();
+    if lacking.is_empty() {
+        return Ok(Taken::Had);
+    }
+    index.write(clip, &lacking)?;
+    Ok(Taken::Imported)
+}
+
+/// Keep a caption in place of an earlier one of its prompt.
+fn keep(known: &mut Known, path: &Path, caption: Caption) {
+    // A video that is gone has no captions to keep.
+    let Ok(path) = std::fs::canonicalize(path) else { return };
+    let captions = known.entry(path).or_default();
+    captions.retain(|other| other.prompt != caption.prompt);
+    captions.push(caption);
+}
+
+/// The captions in a data set, or in a file of saved runs.
+fn of_file(path: &Path) -> Result<Known, Failure> {
+    let is_table = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"));
+    let mut known = Known::default();
+    if !is_table {
+        match Session::salvage(&Session::bytes(path)?, path) {
+            Ok((session, _)) => {
+                runs(&mut known, &session);
+                return Ok(known);
+            }
+            // Then it has rows.
+            Err(SessionError::Line { line: 1, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let set = Dataset::read(path)?;
+    let folder = set.folder();
+    for row in &set.contents.rows {
+        let made: serde_json::Map<String, Value> = match is_table {
+            true => Default::default(),
+            false => serde_json::from_str(&row.text).unwrap_or_default(),
+        };
+        let piece = |piece: &Value| {
+            let span = Span { start: piece["start"].as_f64()?, end: piece["end"].as_f64()? };
+            Some((span, piece["caption"].as_str()?.to_owned())).filter(|(span, _)| span.is_sound())
+        };
+        let pieces = made.get("segments").and_then(Value::as_array).into_iter().flatten().filter_map(piece);
+        let caption = Caption {
+            prompt: row.prompt.clone(),
+            text: row.caption.clone(),
+            pieces: pieces.collect(),
+            made,
+            ..Caption::default()
+        };
+        keep(&mut known, &folder.join(&row.path), caption);
+    }
+    Ok(known)
+}
+
+/// The captions of the saved runs in a directory, the newest of each prompt. Other files are skipped.
+fn runs_in(dir: &Path) -> Result<Known, Failure> {
+    let mut known = Known::default();
+    if dir.as_os_str().is_empty() {
+        return Ok(known);
+    }
+    let unreadable = |error: io::Error| {
+        Failure::input(format!("saved runs {}: {error}", dir.display()), "name a directory that can be read")
+    };
+    let files: io::Result<Vec<PathBuf>> =
+        std::fs::read_dir(dir).map_err(unreadable)?.map(|entry| Ok(entry?.path())).collect();
+    let mut files = files.map_err(unreadable)?;
+    // File names start with the time.
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "jsonl")) {
+        let session = Session::bytes(file).and_then(|bytes| Session::salvage(&bytes, file));
+        if let Ok((session, _)) = session {
+            runs(&mut known, &session);
+        }
+    }
+    Ok(known)
+}
+
+/// The captions of finished runs: of a whole video, or of its segments together.
+fn runs(known: &mut Known, session: &Session) {
+    let mut captions: BTreeMap<(PathBuf, String), Caption> = BTreeMap::new();
+    for number in session.runs() {
+        let mut log = RunLog::new(number);
+        for line in session.lines.iter().filter(|line| line.event.run == number) {
+            log.apply(&line.event);
+        }
+        let Some(started) = log.started().filter(|_| log.is_finished()) else { continue };
+        let prompt = Transcript::asked(&started.prompt);
+        // Summaries and follow-up questions say nothing new of a moment.
+        if started.summary_of.is_some() || !started.before.is_empty() || question::asked(prompt) != prompt {
+            continue;
+        }
+        let text = log.text().trim().to_owned();
+        let caption = captions.entry((started.video.clone().into(), prompt.to_owned())).or_default();
+        caption.prompt = prompt.to_owned();
+        caption.made =
+            [("target", started.target.clone().into()), ("method", started.method["name"].clone())]
+                .map(|(key, value): (&str, Value)| (key.to_owned(), value))
+                .into_iter()
+                .collect();
+        match started.span {
+            // One that was captioned again has its newer caption.
+            Some(span) => {
+                caption.pieces.retain(|(other, _)| other.end <= span.start || other.start >= span.end);
+                caption.pieces.extend(timed(span, &text));
+            }
+            None => (caption.text, caption.pieces) = (text, Vec::new()),
+        }
+    }
+    for ((path, _), mut caption) in captions {
+        caption.pieces.sort_by(|(a, _), (b, _)| a.start.total_cmp(&b.start));
+        keep(known, &path, caption);
+    }
+}
