@@ -137,7 +137,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         #[cfg(feature = "find")]
         Some(Command::Index(args)) => library::index(*args, &config),
         #[cfg(feature = "find")]
-        Some(Command::Find(args)) => library::moments(&args),
+        Some(Command::Find(args)) => library::moments(&args, &config),
         #[cfg(feature = "find")]
         Some(Command::Ask(args)) => ask::run(&args, &config),
         #[cfg(not(feature = "find"))]

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use specreel_engine::{Command, Engine, EngineHandle};
+use specreel_engine::{Command, Engine, EngineHandle, MeaningRequest, Meanings};
 use specreel_model::ModelSpec;
 use specreel_record::{Event, Failure};
 
@@ -51,6 +53,21 @@ impl Remote {
     /// Send a command. Fails if the engine has stopped, or its queue is full: the command has no effect.
     pub fn send(&self, command: Command) -> Result<(), Failure> {
         self.backend.send(command)
+    }
+
+    /// What texts are about, by the loaded target. Blocks until what was sent before is done. Fails if nothing is loaded, the engine
+    /// has stopped, or it does not answer within this time.
+    pub fn meanings(&self, texts: Vec<String>, patience: Duration) -> Result<Meanings, Failure> {
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        self.send(Command::Meanings(MeaningRequest { texts, reply }))?;
+        answer.recv_timeout(patience).map_err(|error| match error {
+            RecvTimeoutError::Timeout => {
+                Failure::internal("the engine is busy", "wait for the end of its run")
+            }
+            RecvTimeoutError::Disconnected => {
+                Failure::internal("the engine has stopped", "the log has details")
+            }
+        })?
     }
 
     /// Cancel a run; its `done` event follows within one step.

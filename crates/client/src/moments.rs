@@ -9,6 +9,7 @@ use specreel_record::{Failure, clock};
 
 use crate::present::text::clean_line;
 pub use question::LibraryQuestion;
+use specreel_engine::Meanings;
 
 /// Where a text comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,8 +59,24 @@ pub struct Moment {
     pub text: String,
     /// The model that wrote it, or the file that it comes from.
     pub model: Option<String>,
-    /// How well it fits by BM25; higher is better.
+    /// How well it fits; higher is better. By words it is that of BM25, by meaning a cosine, and where both are joined a sum of
+    /// reciprocal ranks.
     pub score: f64,
+}
+
+/// What a text is about, as [`Meanings`](specreel_engine::Meanings) say it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meaning {
+    pub model: String,
+    pub vector: Vec<f32>,
+}
+
+impl Meaning {
+    /// The first one.
+    pub fn first(mut meanings: Meanings) -> Option<Self> {
+        let vector = std::mem::take(meanings.vectors.first_mut()?);
+        Some(Self { model: meanings.model, vector })
+    }
 }
 
 /// Finds moments. Every call may block; call none on a face's thread.
@@ -71,6 +88,33 @@ pub trait MomentFinder: Send + Sync {
     /// At most so many moments with some word of a question, those first that have more and rarer ones. Fails as
     /// [`find`](Self::find).
     fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+
+    /// At most so many moments whose captions are about the same, the nearest first. Fails if the index has none of this model (class
+    /// usage), or cannot be read.
+    fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+
+    /// The model by which the index knows what captions are about; `None` if it does not. Fails if it cannot be read.
+    fn meaning_model(&self) -> Result<Option<String>, Failure>;
+}
+
+/// Lists of moments as one: each moment counts by its ranks in them (reciprocal rank fusion; Cormack et al., SIGIR 2009).
+pub fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
+    /// How much less the first rank counts than it would alone.
+    const FLAT: f64 = 60.0;
+    let mut joined: Vec<Moment> = Vec::new();
+    for list in lists {
+        for (rank, moment) in list.into_iter().enumerate() {
+            let score = 1.0 / (FLAT + rank as f64 + 1.0);
+            match joined.iter_mut().find(|other| other.is_same(&moment)) {
+                Some(other) => other.score += score,
+                None => joined.push(Moment { score, ..moment }),
+            }
+        }
+    }
+    // Stable: among equals, the list that comes first goes first.
+    joined.sort_by(|a, b| b.score.total_cmp(&a.score));
+    joined.truncate(most);
+    joined
 }
 
 /// What is found while a text is typed: the moments of a question, if it ends as one, else those with all of its words.
@@ -105,6 +149,12 @@ impl Moment {
         format!("{}  {}", clean_line(&self.path.to_string_lossy()), self.times())
     }
 
+    /// True if it is the same text at the same time.
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.path, self.kind, self.start, self.end, &self.text)
+            == (&other.path, other.kind, other.start, other.end, &other.text)
+    }
+
     /// The excerpt as it is.
     pub fn excerpt(&self) -> String {
         self.parts.iter().map(|part| part.text.as_str()).collect()
@@ -116,5 +166,31 @@ impl Moment {
             Some(end) => format!("{}–{}", clock(self.start), clock(end)),
             None => "all".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_high_in_both_lists_comes_first_and_words_before_meanings() {
+        let list = |starts: &[f64]| -> Vec<Moment> {
+            let moment = |start: &f64| Moment {
+                path: "/a.mp4".into(),
+                start: *start,
+                end: None,
+                kind: Kind::Seen,
+                parts: Vec::new(),
+                text: String::new(),
+                model: None,
+                score: 7.0,
+            };
+            starts.iter().map(moment).collect()
+        };
+        let starts = |lists, most| joined(lists, most).iter().map(|moment| moment.start).collect::<Vec<_>>();
+        assert_eq!(starts([list(&[1.0, 2.0, 3.0]), list(&[3.0, 4.0])], 9), [3.0, 1.0, 2.0, 4.0]);
+        assert_eq!(starts([list(&[1.0]), list(&[2.0])], 1), [1.0]);
+        assert_eq!(starts([Vec::new(), list(&[2.0, 1.0])], 9), [2.0, 1.0]);
     }
 }

@@ -1,10 +1,13 @@
 //! Requests and commands to the engine.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, mpsc},
+};
 
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
 pub use specreel_model::{grammar::Constraint, template::Turn};
-use specreel_record::{OnLoop, Segment, Span};
+use specreel_record::{Failure, OnLoop, Segment, Span};
 use specreel_speculate::{Method, SamplingControls, context::Pruner};
 use specreel_video::{HeldFrames, Sampling};
 
@@ -192,7 +195,6 @@ pub struct Reading {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "commands are few, and models are seldom loaded")]
 pub enum Command {
     /// From now on load and run even if the available memory seems too small.
     IgnoreMemory,
@@ -207,4 +209,22 @@ pub enum Command {
     /// While the next run is active, read the clip of this later one; nothing answers it.
     ReadNext(Box<RunRequest>),
     Run(Box<RunRequest>),
+    /// Say what texts are about; answered on a channel of its own.
+    Meanings(MeaningRequest),
+}
+
+/// Texts, and who wants to know what they are about.
+#[derive(Clone, Debug)]
+pub struct MeaningRequest {
+    pub texts: Vec<String>,
+    pub reply: mpsc::SyncSender<Result<Meanings, Failure>>,
+}
+
+/// What texts are about, by [`VideoLlm::meaning`](specreel_model::family::VideoLlm::meaning).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meanings {
+    /// The target. Vectors of another model are not to be compared with these.
+    pub model: String,
+    /// One of length 1 for each text, in their order.
+    pub vectors: Vec<Vec<f32>>,
 }

@@ -73,7 +73,7 @@ mod testing;
 mod thread;
 mod timing;
 
-pub use command::{Command, Constraint, RunRequest, Turn, Verifies};
+pub use command::{Command, Constraint, MeaningRequest, Meanings, RunRequest, Turn, Verifies};
 pub use models::{memory_check, sampling::clip_facts};
 pub use needs::has_drafter;
 pub use planner::{Advice, Advisor, Evidence, Expectation, measure_speeds};

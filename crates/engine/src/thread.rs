@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     cache::PrefixCache,
-    command::{Command, RunRequest},
+    command::{Command, Meanings, RunRequest},
     events::{CancelToken, CancelTokens, EVENTS, EventSender, Stop, guarded, internal},
     loader::{self, Asked, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
@@ -179,7 +179,19 @@ impl Worker {
                 self.revive();
                 self.run(&request, cancel);
             }
+            Command::Meanings(request) => {
+                let known = catch_unwind(AssertUnwindSafe(|| self.meanings(&request.texts)));
+                let known = known.unwrap_or_else(|_| Err(internal("reading a text failed".into())));
+                // Who asked may be gone.
+                let _ = request.reply.try_send(known);
+            }
         }
+    }
+
+    fn meanings(&self, texts: &[String]) -> Result<Meanings, Failure> {
+        let target = &self.models.as_ref().ok_or_else(no_models)?.target;
+        let vectors = texts.iter().map(|text| target.meaning(text)).collect::<Result<_, _>>()?;
+        Ok(Meanings { model: target.name().to_owned(), vectors })
     }
 
     /// Load models again whose GPU was lost: reopened, it may work.
@@ -281,11 +293,7 @@ impl Worker {
         let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
         let (next_clip, observer) = (&mut self.next_clip, self.observer.as_deref());
         let finished = guarded(&sender, || {
-            let models = models.ok_or_else(|| Failure {
-                class: FailureClass::Input,
-                error: "no models are loaded".into(),
-                hint: Some("load a target first; the embedded pair is the default".into()),
-            })?;
+            let models = models.ok_or_else(no_models)?;
             let runner = Runner {
                 request,
                 models,
@@ -323,6 +331,14 @@ impl Worker {
                 self.trials.finish(&self.events);
             }
         }
+    }
+}
+
+fn no_models() -> Failure {
+    Failure {
+        class: FailureClass::Input,
+        error: "no models are loaded".into(),
+        hint: Some("load a target first; the embedded pair is the default".into()),
     }
 }
 

@@ -147,7 +147,7 @@ impl Index {
     }
 
     /// Change it in one transaction.
-    fn change<T>(
+    pub(crate) fn change<T>(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Failure> {

@@ -5,6 +5,7 @@
 //! | `schema` | the tables, and opening a file that has them |
 //! | [`index`](Index) | what is in the file, and writing to it: a [`Store`](specreel_batch::Store) of a batch |
 //! | `file` | what identifies a video, wherever it lies |
+//! | `meaning` | what captions are about, as vectors of the captioning model, and what is nearest to one |
 //! | [`query`](Query), `search` | the words that are looked for, and the moments that have them |
 //! | [`lists`] | found moments as lists for players |
 //!
@@ -16,6 +17,7 @@
 mod file;
 mod index;
 pub mod lists;
+mod meaning;
 mod query;
 mod schema;
 mod search;

@@ -13,7 +13,8 @@ use super::file::absolute;
 const APPLICATION: i32 = 0x5370_526c;
 
 /// What makes each version out of the one before it. The number of steps is the version that this program writes.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
 CREATE TABLE videos (
     id INTEGER PRIMARY KEY,
     path BLOB NOT NULL UNIQUE,
@@ -51,7 +52,15 @@ END;
 CREATE TRIGGER captions_removed AFTER DELETE ON captions BEGIN
     INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
 END;
-"];
+",
+    "
+CREATE TABLE meanings (
+    caption INTEGER PRIMARY KEY REFERENCES captions (id) ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    vector BLOB NOT NULL
+) STRICT;
+",
+];
 
 /// How long to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
-use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part};
+use specreel_client::moments::{Filter, Kind, Meaning, Moment, MomentFinder, Part};
 use specreel_record::Failure;
 
 use super::{Index, IndexFile, Query, file::absolute};
@@ -29,6 +29,14 @@ impl MomentFinder for IndexFile {
         })?;
         Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
     }
+
+    fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        Index::open_to_read(&self.0)?.near(meaning, filter, most)
+    }
+
+    fn meaning_model(&self) -> Result<Option<String>, Failure> {
+        Index::open_to_read(&self.0)?.meaning_model()
+    }
 }
 
 impl Index {
@@ -47,18 +55,8 @@ impl Index {
         let read = || {
             let mut found = self.connection.prepare_cached(&sql)?;
             let hits = found.query_map(rusqlite::params_from_iter(values), |row| {
-                let (path, excerpt): (Vec<u8>, String) = (row.get(0)?, row.get(6)?);
-                let (kind, rank): (i64, f64) = (row.get(3)?, row.get(7)?);
-                Ok(Moment {
-                    path: Path::new(OsStr::from_bytes(&path)).to_owned(),
-                    start: row.get(1)?,
-                    end: row.get(2)?,
-                    kind: if kind == Kind::Said as i64 { Kind::Said } else { Kind::Seen },
-                    parts: parts(&excerpt),
-                    text: row.get(5)?,
-                    model: row.get(4)?,
-                    score: -rank,
-                })
+                let (excerpt, rank): (String, f64) = (row.get(6)?, row.get(7)?);
+                Ok(Moment { parts: parts(&excerpt), score: -rank, ..moment(row)? })
             })?;
             hits.collect::<rusqlite::Result<Vec<Moment>>>()
         };
@@ -66,8 +64,23 @@ impl Index {
     }
 }
 
+/// A moment without excerpt and score, from the columns path, start, end, kind, model and text.
+pub(super) fn moment(row: &rusqlite::Row<'_>) -> rusqlite::Result<Moment> {
+    let (path, kind): (Vec<u8>, i64) = (row.get(0)?, row.get(3)?);
+    Ok(Moment {
+        path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+        start: row.get(1)?,
+        end: row.get(2)?,
+        kind: if kind == Kind::Said as i64 { Kind::Said } else { Kind::Seen },
+        parts: Vec::new(),
+        text: row.get(5)?,
+        model: row.get(4)?,
+        score: 0.0,
+    })
+}
+
 /// Conditions of SQL and the values in them.
-fn conditions(filter: &Filter) -> (String, Vec<Value>) {
+pub(super) fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     let (mut sql, mut values) = (String::new(), Vec::new());
     let mut add = |condition: &str, own: Vec<Value>| {
         sql.push_str(" AND ");

@@ -79,7 +79,7 @@ impl AskLibrary {
     pub fn about(&self, app: &App) -> Result<Option<LibraryQuestion>, ApiError> {
         let filter = filter(app, self.path.as_deref(), self.said)?;
         let most = self.limit.unwrap_or(question::SOME);
-        LibraryQuestion::new(&self.question, &**finder(app)?, &filter, most)
+        LibraryQuestion::new(&self.question, None, &**finder(app)?, &filter, most)
             .map_err(|failure| failed(&failure))
     }
 }

@@ -31,6 +31,9 @@ pub struct IndexArgs {
     /// them, the studio's saved runs (runs), or a file: a data set, or runs that were saved
     #[arg(long, value_name = "captions|speech|runs|FILE", value_parser = imported, help_heading = INDEX)]
     pub import: Option<Imported>,
+    /// Do not let the model say what each caption is about, for `find --meaning` and `ask`
+    #[arg(long, help_heading = INDEX)]
+    pub no_meaning: bool,
     /// Treatment of videos that are in the index
     #[arg(long, help_heading = INDEX, value_name = "WHAT", value_parser = choice::<Existing>(), default_value = "skip")]
     pub existing: Existing,
@@ -167,6 +170,12 @@ pub struct FindArgs {
     /// File of the index [default: library.db in the data directory]
     #[arg(long, value_name = "FILE", help_heading = INDEX)]
     pub db: Option<PathBuf>,
+    /// Also find captions in other words that are about the same; loads the target
+    #[arg(long, help_heading = FILTERS)]
+    pub meaning: bool,
+    /// The target by which the index knows what captions are about, for --meaning
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = FILTERS, requires = "meaning")]
+    pub target: Option<PathBuf>,
     /// In this video, or in those below this directory (repeatable)
     #[arg(long, value_name = "PATH", help_heading = FILTERS)]
     pub r#in: Vec<PathBuf>,

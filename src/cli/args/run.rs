@@ -127,6 +127,12 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// Those that say how models are loaded, besides the settings.
+    #[cfg(feature = "find")]
+    pub fn loading(&self) -> Self {
+        Self { rope: self.rope, ignore_memory: self.ignore_memory, ..Self::default() }
+    }
+
     /// The flags that the configuration file also knows, as a layer of settings.
     pub fn layer(&self) -> Layer {
         Layer {

@@ -5,7 +5,7 @@ use crate::cli::args::library::AskArgs;
 use crate::cli::args::run::OutputArgs;
 use crate::cli::output::printer::Printer;
 use crate::cli::resolve::library::file;
-use specreel_client::moments::LibraryQuestion;
+use specreel_client::moments::{LibraryQuestion, Meaning, MomentFinder};
 use specreel_engine::memory_check;
 use specreel_library::IndexFile;
 use specreel_record::Cues;
@@ -20,24 +20,46 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     }
     let is_quiet = *quiet || *json;
     let path = file(db.as_deref())?;
-    let found =
-        LibraryQuestion::new(question, &IndexFile(path.clone()), &args.filter.below(paths), args.limit)?;
-    let Some(question) = found else { return super::library::nothing(&path, is_quiet) };
+    let finder = IndexFile(path.clone());
+    let filter = args.filter.below(paths);
+    let about =
+        |meaning: Option<&Meaning>| LibraryQuestion::new(question, meaning, &finder, &filter, args.limit);
+    // Without meanings it may be that nothing is to be loaded.
+    let known = finder.meaning_model()?;
+    let found = if known.is_some() { None } else { about(None)? };
+    if known.is_none() && found.is_none() {
+        return super::library::nothing(&path, is_quiet);
+    }
     if let Some(code) = super::models::offer::missing(run, config, is_quiet)? {
         return Ok(code);
     }
-    let mut caption = resolve::whole_video(&question.shown().path, run, config)?;
+    let caption = resolve::stream(Path::new(""), Path::new(""), run, config)?;
     resolve::suggest_drafter(&caption.models, config, is_quiet);
     resolve::tell_unused(run, &[&caption.request.method], is_quiet);
-    caption.request = question.request(question.part(), caption.request);
-    asked::check_prompt(&caption.request.prompt)?;
+    let (mut client, interrupt) = loading(caption.models.clone(), run.ignore_memory)?;
+    let found = match known {
+        None => found,
+        Some(known) => {
+            until_loaded(&mut client, &mut Progress::new(!is_quiet))?;
+            let meaning = Meaning::first(client.remote().meanings(vec![question.clone()], Duration::MAX)?);
+            let is_other = meaning.as_ref().is_some_and(|meaning| meaning.model != known);
+            if is_other && !is_quiet {
+                tell!(
+                    "note: the index knows what captions are about by {known}: it is searched by words only"
+                );
+            }
+            about(meaning.as_ref().filter(|_| !is_other))?
+        }
+    };
+    let Some(question) = found else { return super::library::nothing(&path, is_quiet) };
+    let request = question.request(question.part(), caption.request);
+    asked::check_prompt(&request.prompt)?;
     if !run.ignore_memory {
-        memory_check::check_request(&caption.models, &caption.request)?;
+        memory_check::check_request(&caption.models, &request)?;
     }
-    let (mut client, interrupt) = loading(caption.models, run.ignore_memory)?;
     let output = OutputArgs { json: *json, quiet: *quiet, ..OutputArgs::default() };
-    let style = super::caption::style(&output, Cues::default(), caption.request.on_loop);
-    let limit = caption.request.max_new_tokens;
+    let style = super::caption::style(&output, Cues::default(), request.on_loop);
+    let limit = request.max_new_tokens;
     let mut printer = Printer::new(
         std::io::stdout().lock(),
         std::io::stderr(),
@@ -46,9 +68,9 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
         None,
         limit,
     );
-    let mut log = RunLog::new(caption.request.run);
+    let mut log = RunLog::new(request.run);
     let answering =
-        super::caption::one(&mut client, caption.request, &mut log, false, &mut printer, &interrupt, GRACE);
+        super::caption::one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE);
     let code = runtime()?.block_on(answering)?;
     drop(printer);
     if *json {
@@ -57,4 +79,25 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
         print(&format!("\n{}", question.sources(log.text())))?;
     }
     Ok(code)
+}
+
+/// Wait until an engine has loaded its models. Fails as the loading.
+pub(super) fn until_loaded(client: &mut Client, progress: &mut Progress) -> Result<(), End> {
+    while let Some(event) = client.next_blocking() {
+        match event.kind {
+            EventKind::Stage { stage, done, total, left_ms } => {
+                progress.stage_with(stage, done, total, left_ms)
+            }
+            EventKind::Ready(_) => {
+                progress.clear();
+                return Ok(());
+            }
+            EventKind::Failed(failure) => {
+                progress.clear();
+                return Err(failure.into());
+            }
+            _ => {}
+        }
+    }
+    Err(Failure::internal("the engine has stopped", "the log has details").into())
 }

@@ -1,11 +1,14 @@
 //! `specreel index` and `specreel find`: what is known of a library, and the search in it.
 
 mod import;
+mod meaning;
 
 use super::*;
 use crate::cli::args::library::{FindArgs, IndexArgs};
+use crate::cli::args::run::RunArgs;
 use crate::cli::resolve::library::file;
-use specreel_client::moments::{Filter, Moment, MomentFinder};
+use specreel_client::Layer;
+use specreel_client::moments::{Filter, Moment, MomentFinder, joined};
 use specreel_client::present::formats::plural;
 use specreel_library::{Index, IndexFile, lists};
 use specreel_record::{Span, clock};
@@ -18,7 +21,8 @@ pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
     let path = file(args.db.as_deref())?;
     let directories: Vec<PathBuf> = args.videos.iter().filter(|path| path.is_dir()).cloned().collect();
     let quiet = args.quiet || args.json;
-    let is_dry = args.dry_run;
+    let (is_dry, no_meaning) = (args.dry_run, args.no_meaning || args.import.is_some());
+    let (settings, run) = (Settings::merge(args.run.layer(), config), args.run.loading());
     let code = match &args.import {
         Some(what) => import::import(&mut Index::open(&path)?, &args, what)?,
         None => super::batch::run_into(&args.caption(), config, Some(Box::new(Index::open(&path)?)))?,
@@ -27,6 +31,14 @@ pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
     if !is_dry {
         index.sweep(&directories)?;
     }
+    let is_whole = code == 0 || code == super::batch::SOME_FAILED;
+    let code = match is_whole && !is_dry && !no_meaning {
+        false => code,
+        true => match meaning::read(&mut index, &settings, &run, !quiet)? {
+            0 => code,
+            stopped => stopped,
+        },
+    };
     if !quiet {
         let totals = index.totals()?;
         let missing = match totals.missing {
@@ -40,11 +52,27 @@ pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
 }
 
 /// Print the moments that have the words.
-pub fn moments(args: &FindArgs) -> Result<i32, End> {
+pub fn moments(args: &FindArgs, config: &Config) -> Result<i32, End> {
     let typed = args.words.join(" ");
     let path = file(args.db.as_deref())?;
     let filter = Filter { missing: args.missing, ..args.filter.below(&args.r#in) };
-    let hits = IndexFile(path.clone()).find(&typed, &filter, args.limit as usize)?;
+    let (finder, most) = (IndexFile(path.clone()), args.limit as usize);
+    let mut hits = finder.find(&typed, &filter, most)?;
+    if args.meaning {
+        let settings = Settings::merge(Layer { target: args.target.clone(), ..Layer::default() }, config);
+        // Before the model is loaded for nothing.
+        if finder.meaning_model()?.is_none() {
+            return Err(Failure::usage(
+                "--meaning: the index does not know what captions are about",
+                "run `specreel index` again, without --no-meaning",
+            )
+            .into());
+        }
+        let Some(meaning) = meaning::of(&typed, &settings, &RunArgs::default(), !args.json)? else {
+            return Ok(interrupted());
+        };
+        hits = joined([hits, finder.near(&meaning, &filter, most)?], most);
+    }
     let text = match args {
         FindArgs { json: true, .. } => {
             let hits: Vec<Value> = hits.iter().map(Moment::json).collect();

@@ -12,13 +12,16 @@ use crate::tui::scan::{self, scan};
 use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
 use specreel_client::catalog::{Pulling, remembered};
-use specreel_client::moments::{self, Filter, LibraryQuestion, question};
+use specreel_client::moments::{self, Filter, LibraryQuestion, Meaning, question};
 use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
 
 /// How often the progress of a download is reported.
 const TOLD: Duration = Duration::from_millis(100);
+
+/// How long a question waits for the engine to say what it is about.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Most moments of a search.
 const MOST_MOMENTS: usize = 200;
@@ -161,10 +164,17 @@ impl Driver {
                 }
                 Effect::AskLibrary(question) => {
                     let finder = self.config.finder.clone();
+                    let engine = self.engine.clone();
                     self.workers.answer(Msg::Asked, move || {
                         let Some(finder) = finder else { return Ok(None) };
+                        let known = finder.meaning_model().map_err(in_words)?;
+                        let read = |_| engine.meanings(vec![question.clone()], PATIENCE).ok();
+                        // By words only, if another model has read the captions, or this one is busy.
+                        let meaning = known.as_ref().and_then(read).and_then(Meaning::first);
+                        let meaning = meaning.filter(|meaning| Some(&meaning.model) == known.as_ref());
+                        let all = Filter::default();
                         let found =
-                            LibraryQuestion::new(&question, &*finder, &Filter::default(), question::SOME);
+                            LibraryQuestion::new(&question, meaning.as_ref(), &*finder, &all, question::SOME);
                         Ok(found.map_err(in_words)?.map(|question| (question.clone(), question.part())))
                     });
                 }

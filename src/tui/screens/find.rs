@@ -210,7 +210,7 @@ mod tests {
     use crate::tui::effect::VideoFile;
     use crate::tui::testing::{config, press, ready_event, screen};
     use crate::tui::{Msg, Studio, StudioConfig};
-    use specreel_client::moments::{Filter, MomentFinder, Part};
+    use specreel_client::moments::{Filter, Meaning, MomentFinder, Part};
     use specreel_record::Failure;
     use std::sync::Arc;
 
@@ -224,6 +224,14 @@ mod tests {
         fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
+
+        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(Vec::new())
+        }
+
+        fn meaning_model(&self) -> Result<Option<String>, Failure> {
+            Ok(None)
+        }
     }
 
     /// Finds a file that is there.
@@ -236,6 +244,14 @@ mod tests {
 
         fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
             Ok(vec![moment(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into(), 1.0)])
+        }
+
+        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(Vec::new())
+        }
+
+        fn meaning_model(&self) -> Result<Option<String>, Failure> {
+            Ok(None)
         }
     }
 
@@ -300,7 +316,7 @@ mod tests {
         assert!(shown.contains("Ask the model") && shown.contains("answer it from 2 moments"), "{shown}");
         assert!(shown.contains("[2] b.mp4") && shown.contains("Enter ask"), "{shown}");
         assert_eq!(press(&mut studio, "enter"), [Effect::AskLibrary("who?".into())]);
-        let asked = LibraryQuestion::new("who?", &Here, &Filter::default(), 8).unwrap().unwrap();
+        let asked = LibraryQuestion::new("who?", None, &Here, &Filter::default(), 8).unwrap().unwrap();
         let span = specreel_record::Span { start: 1.0, end: 6.0 };
         let effects = studio.handle(Msg::Asked(Ok(Some((asked, Some(span))))));
         let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };

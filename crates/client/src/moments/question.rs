@@ -5,7 +5,7 @@ use specreel_engine::{Constraint, RunRequest};
 use specreel_record::{Failure, Span};
 use specreel_video::{Sampling, segments};
 
-use super::{Filter, Kind, Moment, MomentFinder};
+use super::{Filter, Kind, Meaning, Moment, MomentFinder, joined};
 use crate::present::text::{clean_line, shortened};
 
 /// Moments that a model is given, unless a person says how many, and at most.
@@ -43,16 +43,24 @@ pub struct LibraryQuestion {
 }
 
 impl LibraryQuestion {
-    /// Find the moments of a question; `None` if no text in the index has a word of it. Fails as [`MomentFinder::about`].
+    /// Find the moments of a question, by its words and, if that is known, by what it is about; `None` if there are none. Fails as
+    /// [`MomentFinder::about`] and [`MomentFinder::near`].
     pub fn new(
         question: &str,
+        meaning: Option<&Meaning>,
         finder: &dyn MomentFinder,
         filter: &Filter,
         most: u32,
     ) -> Result<Option<Self>, Failure> {
         let mut moments: Vec<Moment> = Vec::new();
+        let wanted = most as usize * 2;
+        let by_words = finder.about(question, filter, wanted)?;
+        let found = match meaning {
+            None => by_words,
+            Some(meaning) => joined([by_words, finder.near(meaning, filter, wanted)?], wanted),
+        };
         // Several prompts may have been answered about one moment, and files may be gone without being marked.
-        for moment in finder.about(question, filter, most as usize * 2)? {
+        for moment in found {
             let is_same = |other: &Moment| {
                 (&other.path, other.kind) == (&moment.path, moment.kind)
                     && (other.start, other.end) == (moment.start, moment.end)
@@ -195,6 +203,14 @@ mod tests {
         fn about(&self, _: &str, _: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
             Ok(self.0.iter().take(most).cloned().collect())
         }
+
+        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+            Ok(self.0.iter().rev().take(1).cloned().collect())
+        }
+
+        fn meaning_model(&self) -> Result<Option<String>, Failure> {
+            Ok(None)
+        }
     }
 
     fn asked(texts: &[(&str, f64)], most: u32) -> Option<LibraryQuestion> {
@@ -209,7 +225,17 @@ mod tests {
             score: 1.0,
         };
         let found = Found(texts.iter().map(moment).collect());
-        LibraryQuestion::new(" Who falls? ", &found, &Filter::default(), most).unwrap()
+        LibraryQuestion::new(" Who falls? ", None, &found, &Filter::default(), most).unwrap()
+    }
+
+    #[test]
+    fn what_is_about_the_same_counts_too() {
+        let moments = asked(&[("A man falls.", 1.0), ("A dog.", 2.0), ("A slip.", 3.0)], 8).unwrap().moments;
+        let meaning = Meaning { model: "m".into(), vector: vec![1.0] };
+        let found =
+            LibraryQuestion::new("Who?", Some(&meaning), &Found(moments), &Filter::default(), 2).unwrap();
+        let starts: Vec<f64> = found.unwrap().moments().iter().map(|moment| moment.start).collect();
+        assert_eq!(starts, [3.0, 1.0], "the last one is in both lists");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod error;
 #[cfg(test)]
 mod layout_tests;
 pub mod llava_onevision;
+mod meaning;
 pub mod minicpmv4_6;
 mod prompt;
 mod prompt_ids;

@@ -1,0 +1,256 @@
+//! What captions are about, as vectors in an index, and the search among them.
+
+use rusqlite::{OptionalExtension, params, params_from_iter, types::Value};
+use specreel_client::moments::{Filter, Kind, Meaning, Moment, Part};
+use specreel_client::present::text::shortened;
+use specreel_record::Failure;
+
+use super::{Index, search};
+
+/// Captions that are looked at together.
+const CHUNK: usize = 256;
+/// Longest excerpt of a caption that was found by what it is about, in bytes.
+const EXCERPT: usize = 160;
+/// The largest value of a quantized vector.
+const LARGEST: f32 = 127.0;
+
+/// A caption, and what it says.
+pub type Captioned = (i64, String);
+
+impl Index {
+    /// The model by which it is known what captions are about; `None` if it is not known of any. Fails if it cannot be read.
+    pub fn meaning_model(&self) -> Result<Option<String>, Failure> {
+        let sql = "SELECT model FROM meanings LIMIT 1";
+        let found = self.connection.query_row(sql, [], |row| row.get(0)).optional();
+        found.map_err(|error| self.failure(&error))
+    }
+
+    /// Captions of which it is not known what they are about, of videos that are there. Speech is not counted: its lines are too short
+    /// to be about something. Fails if it cannot be read.
+    pub fn without_meaning(&self) -> Result<Vec<Captioned>, Failure> {
+        let read = || -> rusqlite::Result<Vec<Captioned>> {
+            let mut found = self.connection.prepare(
+                "SELECT captions.id, captions.text FROM captions JOIN sources ON sources.id = source JOIN videos ON videos.id = video
+                 LEFT JOIN meanings ON meanings.caption = captions.id
+                 WHERE kind = ?1 AND NOT missing AND meanings.caption IS NULL ORDER BY captions.id",
+            )?;
+            found.query_map([Kind::Seen as i64], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        read().map_err(|error| self.failure(&error))
+    }
+
+    /// Keep what captions are about by a model; what another model says is forgotten. Fails if it cannot be written.
+    pub fn put_meanings(&mut self, model: &str, meanings: &[(i64, Vec<f32>)]) -> Result<(), Failure> {
+        self.change(|write| {
+            write.execute("DELETE FROM meanings WHERE model != ?1", [model])?;
+            // A caption may have been replaced meanwhile.
+            let mut put = write.prepare_cached(
+                "INSERT OR REPLACE INTO meanings (caption, model, vector)
+                 SELECT id, ?2, ?3 FROM captions WHERE id = ?1",
+            )?;
+            for (caption, vector) in meanings {
+                put.execute(params![caption, model, quantized(vector)])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The moments whose captions are about the same, the nearest first. Fails if there are none of this model (class usage), or it cannot
+    /// be read.
+    pub fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        match self.meaning_model()? {
+            Some(model) if model == meaning.model => {}
+            Some(model) => {
+                return Err(Failure::usage(
+                    format!("the index knows what captions are about by {model}, not by {}", meaning.model),
+                    "name that model with --target, or run `specreel index` with this one",
+                ));
+            }
+            None => {
+                return Err(Failure::usage(
+                    "the index does not know what captions are about",
+                    "run `specreel index` again, without --no-meaning",
+                ));
+            }
+        }
+        let read = || {
+            let ranked = self.ranked(&meaning.vector)?;
+            let mut found = Vec::new();
+            for chunk in ranked.chunks(CHUNK) {
+                found.extend(self.moments_of(chunk, filter)?);
+                if found.len() >= most {
+                    break;
+                }
+            }
+            found.truncate(most);
+            Ok(found)
+        };
+        read().map_err(|error: rusqlite::Error| self.failure(&error))
+    }
+
+    /// All captions, the nearest first, with the cosine of their vectors and this one once the mean of all is taken off: states of a
+    /// language model have much in common that says nothing.
+    fn ranked(&self, vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
+        let width = vector.len();
+        let (mut captions, mut scales, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        let mut all = self.connection.prepare("SELECT caption, vector FROM meanings")?;
+        let mut rows = all.query([])?;
+        while let Some(row) = rows.next()? {
+            let bytes = row.get_ref(1)?.as_blob()?;
+            // Of another width it would be of another model.
+            if let Some((scale, quantized)) = bytes.split_first_chunk().filter(|(_, q)| q.len() == width) {
+                captions.push(row.get(0)?);
+                scales.push(f32::from_le_bytes(*scale));
+                values.extend(quantized.iter().map(|value| value.cast_signed()));
+            }
+        }
+        let mut mean = vec![0f32; width];
+        for (scale, row) in scales.iter().zip(values.chunks_exact(width.max(1))) {
+            let share = scale / captions.len() as f32;
+            mean.iter_mut().zip(row).for_each(|(sum, value)| *sum += share * f32::from(*value));
+        }
+        let wanted: Vec<f32> = vector.iter().zip(&mean).map(|(value, mean)| value - mean).collect();
+        let (shift, square) = (dot(&mean, &wanted), dot(&mean, &mean));
+        let length = dot(&wanted, &wanted).sqrt();
+        let score = |(scale, row): (&f32, &[i8])| {
+            let (mut with, mut common, mut own) = (0f32, 0f32, 0f32);
+            for ((value, wanted), mean) in row.iter().zip(&wanted).zip(&mean) {
+                let value = f32::from(*value);
+                with += value * wanted;
+                common += value * mean;
+                own += value * value;
+            }
+            let left = (scale * scale * own - 2.0 * scale * common + square).max(f32::MIN_POSITIVE);
+            (scale * with - shift) / (left.sqrt() * length).max(f32::MIN_POSITIVE)
+        };
+        let scores = scales.iter().zip(values.chunks_exact(width.max(1))).map(score);
+        let mut ranked: Vec<(i64, f32)> = captions.into_iter().zip(scores).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        Ok(ranked)
+    }
+
+    /// The moments of captions, in their order, without those that the filter leaves out.
+    fn moments_of(&self, captions: &[(i64, f32)], filter: &Filter) -> rusqlite::Result<Vec<Moment>> {
+        let (conditions, values) = search::conditions(filter);
+        let places = vec!["?"; captions.len()].join(", ");
+        let sql = format!(
+            "SELECT videos.path, start_s, end_s, kind, model, captions.text, captions.id
+             FROM captions JOIN sources ON sources.id = captions.source JOIN videos ON videos.id = sources.video
+             WHERE captions.id IN ({places}) {conditions}"
+        );
+        let ids = captions.iter().map(|(id, _)| Value::from(*id));
+        let mut found = self.connection.prepare_cached(&sql)?;
+        let rows = found.query_map(params_from_iter(ids.chain(values)), |row| {
+            let moment = search::moment(row)?;
+            let parts = vec![Part { text: shortened(&moment.text, EXCERPT), is_match: false }];
+            Ok((row.get::<_, i64>(6)?, Moment { parts, ..moment }))
+        })?;
+        let mut found = rows.collect::<rusqlite::Result<Vec<(i64, Moment)>>>()?;
+        let of = |(id, score): &(i64, f32)| {
+            let at = found.iter().position(|(found, _)| found == id)?;
+            let (_, moment) = found.swap_remove(at);
+            Some(Moment { score: f64::from(*score), ..moment })
+        };
+        Ok(captions.iter().filter_map(of).collect())
+    }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// A vector in one byte a value, after the value of one step (little-endian).
+fn quantized(vector: &[f32]) -> Vec<u8> {
+    let largest = vector.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+    let step = largest / LARGEST;
+    let values = vector.iter().map(|value| (value / step.max(f32::MIN_POSITIVE)).round() as i8);
+    step.to_le_bytes().into_iter().chain(values.map(i8::cast_unsigned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Import;
+    use proptest::prelude::*;
+    use specreel_batch::Clip;
+
+    fn index(texts: &[&str]) -> (tempfile::TempDir, Index) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut index = Index::open(&dir.path().join("index.db")).unwrap();
+        for (number, text) in texts.iter().enumerate() {
+            let path = dir.path().join(format!("{number}.mp4"));
+            std::fs::write(&path, [number as u8]).unwrap();
+            let import =
+                Import { from: "x".into(), lines: vec![(None, (*text).into())], ..Import::default() };
+            index.import(&Clip::of_file(&path), &import).unwrap();
+        }
+        (dir, index)
+    }
+
+    fn meaning(vector: Vec<f32>) -> Meaning {
+        Meaning { model: "m".into(), vector }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// The order is that of the cosines of the exact vectors, except where these are closer than the quantization.
+        #[test]
+        fn the_nearest_come_first(
+            vectors in prop::collection::vec(prop::collection::vec(-1f32..1.0, 24), 2..9),
+            wanted in prop::collection::vec(-1f32..1.0, 24),
+        ) {
+            let texts: Vec<String> = (0..vectors.len()).map(|number| number.to_string()).collect();
+            let (_dir, mut index) = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+            let lacking = index.without_meaning().unwrap();
+            prop_assert_eq!(lacking.len(), vectors.len());
+            let known: Vec<(i64, Vec<f32>)> =
+                lacking.iter().zip(&vectors).map(|((id, _), vector)| (*id, vector.clone())).collect();
+            index.put_meanings("m", &known).unwrap();
+            prop_assert!(index.without_meaning().unwrap().is_empty());
+            let mean: Vec<f64> = (0..24)
+                .map(|at| vectors.iter().map(|v| f64::from(v[at])).sum::<f64>() / vectors.len() as f64)
+                .collect();
+            let off = |v: &[f32]| -> Vec<f64> { v.iter().zip(&mean).map(|(v, m)| f64::from(*v) - m).collect() };
+            let cosine = |a: &[f64], b: &[f64]| {
+                let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+            };
+            let exact: Vec<f64> = vectors.iter().map(|v| cosine(&off(v), &off(&wanted))).collect();
+            let found = index.near(&meaning(wanted), &Filter::default(), 99).unwrap();
+            prop_assert_eq!(found.len(), vectors.len());
+            for moment in &found {
+                let number: usize = moment.text.parse().unwrap();
+                prop_assert!((moment.score - exact[number]).abs() < 0.03, "{} {}", moment.score, exact[number]);
+            }
+            prop_assert!(found.is_sorted_by(|a, b| a.score >= b.score));
+        }
+    }
+
+    #[test]
+    fn filters_hold_and_other_models_are_refused() {
+        let (dir, mut index) = index(&["a", "b", "c"]);
+        let refused = |index: &Index, model: &str| {
+            let other = Meaning { model: model.into(), vector: vec![1.0, 0.0] };
+            index.near(&other, &Filter::default(), 9).unwrap_err().error
+        };
+        assert!(refused(&index, "m").contains("does not know what captions are about"));
+        let ids: Vec<i64> = index.without_meaning().unwrap().into_iter().map(|(id, _)| id).collect();
+        let vectors = [vec![1.0, 0.0], vec![0.8, 0.6], vec![0.0, 1.0]];
+        let known: Vec<_> = ids.iter().copied().zip(vectors).collect();
+        index.put_meanings("m", &known).unwrap();
+        let texts = |filter: &Filter, most| -> Vec<String> {
+            let found = index.near(&meaning(vec![1.0, 0.0]), filter, most).unwrap();
+            found.into_iter().map(|moment| moment.text).collect()
+        };
+        assert_eq!(texts(&Filter::default(), 2), ["a", "b"]);
+        let below = Filter { below: vec![dir.path().join("2.mp4")], ..Filter::default() };
+        assert_eq!(texts(&below, 2), ["c"]);
+        assert_eq!(texts(&Filter { kind: Some(Kind::Said), ..Filter::default() }, 2), [""; 0]);
+        assert!(refused(&index, "other").contains("by m, not by other"));
+        // Another model's replace them; a caption that is gone has none.
+        index.put_meanings("other", &[(ids[0], vec![1.0; 3]), (9999, vec![1.0; 3])]).unwrap();
+        assert_eq!(index.meaning_model().unwrap().as_deref(), Some("other"));
+        assert_eq!(index.without_meaning().unwrap().len(), 2);
+    }
+}
