@@ -5,14 +5,17 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use ffmpeg_next::{self as ffmpeg, codec, ffi, format, format::context::StreamIo, media};
+use ffmpeg_next::{self as ffmpeg, Packet, Rational, codec, ffi, format, format::context::StreamIo, media};
 use specreel_record::Span;
 use tempfile::NamedTempFile;
 
-use super::{Error, source::BUFFER, source::Source};
+use super::{Error, source::BUFFER, source::Source, timeline::ROUNDING_S};
 
 /// Sound that belongs to the last pictures may follow them after so many seconds.
 const INTERLEAVED_S: f64 = 2.0;
+
+/// How much earlier a key frame is looked for, in seconds.
+const BACK_S: [f64; 4] = [0.0, 2.0, 10.0, 1e6];
 
 /// Muxer and file extension.
 type Container = (&'static str, &'static str);
@@ -65,19 +68,40 @@ fn named(mut file: NamedTempFile, dir: &Path, stem: &str, extension: &str) -> io
     }
 }
 
-/// Where a stream goes.
-struct Copied {
-    output: usize,
-    /// Seconds per tick of its time stamps.
-    tick: f64,
+/// Seconds per tick.
+fn ratio(base: Rational) -> f64 {
+    f64::from(base.numerator()) / f64::from(base.denominator().max(1))
+}
+
+/// Go to a packet of the video from which a key frame at or before this time follows, if there is one. Containers without an index may
+/// be read from too late a place.
+fn go_before(source: &mut Source, start: f64) {
+    let tick = source.tick();
+    for back in BACK_S {
+        let target = ((start - back).max(source.start_s()) / tick) as i64;
+        // Where it cannot seek, it is read from its beginning.
+        if source.seek(target).is_err() {
+            return;
+        }
+        let video = source.stream;
+        let mut keys = source.input.packets().filter(|(s, packet)| s.index() == video && packet.is_key());
+        let first = keys.find_map(|(_, packet)| packet.pts().or(packet.dts()));
+        let is_before = first.is_some_and(|first| first as f64 * tick <= start + ROUNDING_S);
+        let _ = source.seek(target);
+        if is_before {
+            return;
+        }
+    }
 }
 
 fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), ffmpeg::Error> {
     let (start, end) = (source.start_s() + span.start, source.start_s() + span.end);
-    let (video, tick) = (source.stream, source.tick());
+    let video = source.stream;
+    let video_base = source.video().map_or(Rational(1, 1), |stream| stream.time_base());
     let io = StreamIo::from_write_seek_with_capacity(file, BUFFER)?;
     let mut output = format::output_to_stream(io, None, Some(muxer))?;
-    let mut copied: Vec<Option<Copied>> = Vec::new();
+    // The number of each stream in the output.
+    let mut copied: Vec<Option<usize>> = Vec::new();
     for mut stream in source.input.streams_mut() {
         let is_copied = stream.index() == video || stream.parameters().medium() == media::Type::Audio;
         if !is_copied {
@@ -92,41 +116,60 @@ fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), f
         added.set_time_base(base);
         // SAFETY: the stream is alive, and the field is plain. Each container has its own tags, which the muxer sets for 0.
         unsafe { (*(*added.as_mut_ptr()).codecpar).codec_tag = 0 };
-        let tick = f64::from(base.numerator()) / f64::from(base.denominator().max(1));
-        copied.push(Some(Copied { output: added.index(), tick }));
+        copied.push(Some(added.index()));
     }
     output.write_header()?;
     if span.start > 0.0 {
-        // Where it cannot seek, it is read from its beginning.
-        let _ = source.seek((start / tick) as i64);
+        go_before(&mut source, start);
     }
-    let mut has_pictures = false;
-    for (stream, mut packet) in source.input.packets() {
-        let Some(Copied { output: index, tick }) = copied.get(stream.index()).and_then(Option::as_ref) else {
-            continue;
-        };
+    // Pictures refer to earlier ones, from a key frame on: those since the last key frame at or before the part. Sound does not.
+    let (mut early, mut has_key, mut shows): (Vec<Packet>, bool, bool) = (Vec::new(), false, false);
+    let mut write = |mut packet: Packet, from: Rational, index: usize| {
+        let shift = (start / ratio(from)).round() as i64;
+        packet.set_pts(packet.pts().map(|stamp| stamp - shift));
+        packet.set_dts(packet.dts().map(|stamp| stamp - shift));
+        packet.rescale_ts(from, output.stream(index).map_or(from, |stream| stream.time_base()));
+        packet.set_position(-1);
+        packet.set_stream(index);
+        packet.write_interleaved(&mut output)
+    };
+    for (stream, packet) in source.input.packets() {
+        let Some(&Some(index)) = copied.get(stream.index()) else { continue };
+        let (base, is_picture) = (stream.time_base(), stream.index() == video);
         let Some(stamp) = packet.dts().or(packet.pts()) else { continue };
-        let at = stamp as f64 * tick;
+        let at = stamp as f64 * ratio(base);
         if at > end + INTERLEAVED_S {
             break;
         }
-        let is_picture = stream.index() == video;
-        // Pictures refer to earlier ones, from a key frame on; sound does not.
-        let is_early = if is_picture { !has_pictures && !packet.is_key() } else { at < start };
-        if is_early || at >= end {
+        if at >= end || !is_picture && at < start {
             continue;
         }
-        has_pictures |= is_picture;
-        let shift = (start / tick).round() as i64;
-        packet.set_pts(packet.pts().map(|stamp| stamp - shift));
-        packet.set_dts(packet.dts().map(|stamp| stamp - shift));
-        let base = output.stream(*index).map_or_else(|| stream.time_base(), |stream| stream.time_base());
-        packet.rescale_ts(stream.time_base(), base);
-        packet.set_position(-1);
-        packet.set_stream(*index);
-        packet.write_interleaved(&mut output)?;
+        if is_picture {
+            let shown = packet.pts().unwrap_or(stamp);
+            if packet.is_key() && shown as f64 * ratio(base) <= start + ROUNDING_S {
+                early.clear();
+                has_key = true;
+            }
+            has_key |= packet.is_key();
+            if !has_key {
+                continue;
+            }
+            shows |= (shown + packet.duration().max(1)) as f64 * ratio(base) > start;
+            if at <= start {
+                early.push(packet);
+                continue;
+            }
+            for packet in early.drain(..) {
+                write(packet, base, index)?;
+            }
+        }
+        write(packet, base, index)?;
     }
-    if !has_pictures {
+    if let Some(&Some(index)) = copied.get(video).filter(|_| shows) {
+        for packet in early {
+            write(packet, video_base, index)?;
+        }
+    } else {
         return Err(ffmpeg::Error::StreamNotFound);
     }
     output.write_trailer()?;

@@ -59,6 +59,13 @@ fn a_library_is_captioned_once_and_searched() {
     let hits = found(&program, &[word]);
     assert!(hits.iter().all(|hit| hit["video"].as_str().unwrap().ends_with("videos/c.mp4")), "{hits:?}");
     assert!(found(&program, &[word, "--missing"]).len() >= hits.len());
+    // What captions are about, which their own words are nearest to.
+    let hits = program.run(&["find", "--db", "library.db", "--meaning", "--json", caption.trim()]).ok();
+    let hits: Value = serde_json::from_str(&hits.stdout).unwrap();
+    assert!(hits["moments"][0]["text"].as_str().unwrap().contains(word), "{hits}");
+    assert!(found(&program, &["zebra"]).is_empty());
+    let near = program.run(&["find", "--db", "library.db", "--meaning", "--json", "zebra"]).ok();
+    assert!(near.stdout.contains("\"score\""), "{}", near.stdout);
     // For players.
     let list = program.run(&["find", "--db", "library.db", word, "--m3u"]).ok().stdout;
     assert!(list.starts_with("#EXTM3U\n#EXTINF:") && list.contains("#EXTVLCOPT:start-time=0.000"), "{list}");
@@ -141,10 +148,30 @@ fn a_question_is_answered_from_moments_that_exist() {
         "{}",
         elsewhere.stdout
     );
+    // Without meanings, only words count.
     ask(&["Where is the zebra?"]).ends(1).said("nothing found in 2 captions of 2 videos");
     ask(&["where", "is", "it?"]).ends(2).said("where: no such file or directory").said("quotation marks");
     ask(&["x", "--prompt", "y"]).ends(2);
     ask(&["?"]).ends(2).said("there is no word in it");
+}
+
+#[test]
+fn meanings_are_read_once_and_can_be_left_out() {
+    let program = library(&["a.mp4"]);
+    indexed(&program, &["--no-meaning"]).ok();
+    let near = || program.run(&["find", "--db", "library.db", "--meaning", "zebra"]);
+    near().ends(2).said("does not know what captions are about").said("without --no-meaning");
+    indexed(&program, &[]).ok().said("1 had captions");
+    near().ok();
+    let started = std::time::SystemTime::now();
+    indexed(&program, &[]).ok();
+    let changed = fs::metadata(program.home().join("library.db")).unwrap().modified().unwrap();
+    assert!(changed <= started, "nothing is read again");
+    // Captions of other models are not compared with these.
+    let other = program.run(&["find", "--db", "library.db", "--meaning", "zebra", "--target", "none"]);
+    other.ends(3).said("none");
+    let answer = program.run(&["ask", "--db", "library.db", "Where is the zebra?", "-q"]).ok();
+    assert!(answer.stdout.contains("a.mp4"), "there is always something that is nearest: {}", answer.stdout);
 }
 
 #[test]

@@ -146,12 +146,12 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(server.get("/openapi.json").1["openapi"], "3.0.3");
     let metrics = server.text("/metrics");
     for line in [
-        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 17",
-        "specreel_runs_total{end=\"length\"} 2",
+        "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 18",
+        "specreel_runs_total{end=\"length\"} 3",
         "specreel_queue_length 0",
         "specreel_verdicts_total{verdict=\"exact\"}",
         "process_resident_memory_bytes",
-        "specreel_decode_seconds_bucket{le=\"+Inf\"} 17",
+        "specreel_decode_seconds_bucket{le=\"+Inf\"} 18",
     ] {
         assert!(metrics.contains(line), "no {line} in\n{metrics}");
     }
