@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use specreel_batch::Clip;
-use specreel_client::moments::{Filter, Kind, MomentFinder};
+use specreel_client::moments::{Filter, Kind, Meaning, MomentFinder};
 use specreel_library::{Import, Index, IndexFile};
 use specreel_record::Span;
 
@@ -17,6 +17,8 @@ const LENGTH: usize = 24;
 /// Captions of a video.
 const OF_A_VIDEO: usize = 100;
 const SEARCHES: usize = 30;
+/// Values of a vector.
+const WIDTH: usize = 1536;
 
 fn main() {
     // `cargo test --benches` starts benches with --test: nothing to test here.
@@ -98,5 +100,33 @@ fn measure(dir: &Path, segments: usize) -> Result<(), Box<dyn std::error::Error>
             found as f64 / SEARCHES as f64
         );
     }
+    near(&file, &mut numbers)
+}
+
+/// The time of a search by what captions are about, with vectors of a target of 2 billion parameters.
+fn near(file: &Path, numbers: &mut Numbers) -> Result<(), Box<dyn std::error::Error>> {
+    let mut index = Index::open(file).map_err(|failure| failure.error)?;
+    let mut vector = || (0..WIDTH).map(|_| numbers.next() as f32 - 0.5).collect::<Vec<f32>>();
+    let lacking = index.without_meaning().map_err(|failure| failure.error)?;
+    for captions in lacking.chunks(1000) {
+        let known: Vec<(i64, Vec<f32>)> = captions.iter().map(|(id, _)| (*id, vector())).collect();
+        index.put_meanings("m", &known).map_err(|failure| failure.error)?;
+    }
+    drop(index);
+    let mut times: Vec<f64> = Vec::new();
+    for _ in 0..SEARCHES {
+        let meaning = Meaning { model: "m".into(), vector: vector() };
+        let begun = Instant::now();
+        IndexFile(file.to_owned()).near(&meaning, &Filter::default(), 20).map_err(|failure| failure.error)?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    let bytes = std::fs::metadata(file)?.len();
+    println!(
+        "what captions are about  {:>7.2} ms, at most {:>7.2} ms; {WIDTH} values each, {} MiB with the captions",
+        times[times.len() / 2],
+        times[times.len() - 1],
+        bytes >> 20
+    );
     Ok(())
 }
