@@ -287,6 +287,9 @@ impl Tools {
         Parameters(call): Parameters<AskLibrary>,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
+        if let Err(error) = self.loaded().await {
+            return Ok(result(Err(error)));
+        }
         let (app, max_new_tokens) = (self.app.clone(), call.max_new_tokens);
         let asked = found(move || Ok(call.about(&app)?.map(|question| (question.part(), question)))).await;
         let (part, question) = match asked {

@@ -2,10 +2,14 @@
 
 use std::path::{Component, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use specreel_client::moments::{Filter, Kind, LibraryQuestion, Moment, MomentFinder, question};
+use specreel_client::Remote;
+use specreel_client::moments::{
+    Filter, Kind, LibraryQuestion, Meaning, Moment, MomentFinder, joined, question,
+};
 
 use crate::api::Fields;
 use crate::{app::App, error::ApiError};
@@ -14,13 +18,16 @@ use specreel_record::{Failure, FailureClass};
 /// Most moments of a search, and how many unless a request says so.
 const MOST: usize = 1000;
 const SOME: usize = 20;
+/// How long a search waits for an engine to say what it is about.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Words of moments.
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FindMoments {
     /// Words that are all there, in any form; "a phrase" in quotation marks, turn* for beginnings, -word for what is not there, OR
-    /// between two words. Words are found, not meanings: try synonyms.
+    /// between two words. Captions in other words that are about the same follow where the index knows what they are about: else try
+    /// synonyms.
     words: String,
     /// True: only what is said. False: only what is seen.
     said: Option<bool>,
@@ -59,7 +66,13 @@ impl FindMoments {
     /// The moments. Blocks.
     pub fn find(&self, app: &App) -> Result<Vec<Moment>, ApiError> {
         let most = self.limit.map_or(SOME, |limit| limit as usize);
-        let found = finder(app)?.find(&self.words, &filter(app, self.path.as_deref(), self.said)?, most);
+        let (finder, filter) = (finder(app)?, filter(app, self.path.as_deref(), self.said)?);
+        let found = finder.find(&self.words, &filter, most).and_then(|found| {
+            Ok(match meaning(app, &**finder, &self.words)? {
+                None => found,
+                Some(meaning) => joined([found, finder.near(&meaning, &filter, most)?], most),
+            })
+        });
         found.map_err(|failure| failed(&failure))
     }
 }
@@ -77,11 +90,21 @@ impl AskLibrary {
 
     /// The question with its moments; `None` if there are none. Blocks.
     pub fn about(&self, app: &App) -> Result<Option<LibraryQuestion>, ApiError> {
-        let filter = filter(app, self.path.as_deref(), self.said)?;
+        let (finder, filter) = (finder(app)?, filter(app, self.path.as_deref(), self.said)?);
         let most = self.limit.unwrap_or(question::SOME);
-        LibraryQuestion::new(&self.question, None, &**finder(app)?, &filter, most)
-            .map_err(|failure| failed(&failure))
+        let asked = meaning(app, &**finder, &self.question).and_then(|meaning| {
+            LibraryQuestion::new(&self.question, meaning.as_ref(), &**finder, &filter, most)
+        });
+        asked.map_err(|failure| failed(&failure))
     }
+}
+
+/// What a text is about, where the index knows that of captions by the model that is loaded; `None` elsewhere, and while that is busy.
+fn meaning(app: &App, finder: &dyn MomentFinder, text: &str) -> Result<Option<Meaning>, Failure> {
+    let Some(known) = finder.meaning_model()? else { return Ok(None) };
+    let read = |remote: Remote| remote.meanings(vec![text.to_owned()], PATIENCE).ok();
+    let meaning = app.pool.remote().and_then(read).and_then(Meaning::first);
+    Ok(meaning.filter(|meaning| meaning.model == known))
 }
 
 /// The code of an index that cannot be read.

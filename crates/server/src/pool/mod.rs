@@ -125,6 +125,13 @@ impl Pool {
         state.dispatch();
     }
 
+    /// An engine that can be asked what texts are about: an idle one, if there is one.
+    pub fn remote(&self) -> Option<Remote> {
+        let state = self.state();
+        let engines = || state.engines.iter().flatten();
+        engines().find(|engine| engine.run.is_none()).or(engines().next()).map(|engine| engine.remote.clone())
+    }
+
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
