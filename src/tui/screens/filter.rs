@@ -32,8 +32,9 @@ pub(crate) fn dropped(model: &mut Model) {
 }
 
 impl Screen for FilterLine {
-    fn keys(&self, _model: &Model) -> Keys {
-        Keys::line("keep")
+    fn keys(&self, model: &Model) -> Keys {
+        let is_hit = model.library.selected().is_some_and(|entry| model.library.hit(entry).is_some());
+        Keys::line(if is_hit { "go there" } else { "keep" })
     }
 
     /// Keep the filter; a clip that was found by what is in it is previewed there.

@@ -166,7 +166,7 @@ fn hit_line(
     theme: &Theme,
 ) -> Line<'static> {
     let room = columns.saturating_sub(2 + text::width(&tag.state));
-    let name = text::fit(&entry.title, room / 3);
+    let name = text::fit(&entry.title, room / 2);
     let time = format!(" {} ", clock(moment.start));
     let mut left = room.saturating_sub(text::width(&name) + text::width(&time));
     let of = |role| if here { Style::new() } else { theme.style(role) };

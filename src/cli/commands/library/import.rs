@@ -38,6 +38,13 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
             let sessions = Dirs::find().map(|dirs| dirs.data.join("sessions"));
             runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default())?
         }
+        Imported::File(path) if !path.exists() => {
+            return Err(Failure::usage(
+                format!("--import {}: no such file", path.display()),
+                "name captions, speech, runs, or a file that exists",
+            )
+            .into());
+        }
         Imported::File(path) if path.is_dir() => runs_in(path)?,
         Imported::File(path) => of_file(path)?,
     };
