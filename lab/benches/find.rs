@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use specreel_batch::Clip;
-use specreel_client::moments::{Filter, Kind, Meaning, MomentFinder};
+use specreel_client::moments::{Filter, Kind, Meaning, MomentFinder, Search};
 use specreel_library::{Import, Index, IndexFile};
 use specreel_record::Span;
 
@@ -89,7 +89,8 @@ fn measure(dir: &Path, segments: usize) -> Result<(), Box<dyn std::error::Error>
             };
             let words = ranks.iter().map(word).collect::<Vec<_>>().join(" ");
             let begun = Instant::now();
-            let hits = IndexFile(file.clone()).find(&words, &Filter::default(), 20);
+            let hits = IndexFile(file.clone())
+                .find(&words, Search { filter: &Filter::default(), most: 20, read: None });
             times.push(begun.elapsed().as_secs_f64() * 1e3);
             found += hits.map_err(|failure| failure.error)?.len();
         }
@@ -107,7 +108,7 @@ fn measure(dir: &Path, segments: usize) -> Result<(), Box<dyn std::error::Error>
 fn near(file: &Path, numbers: &mut Numbers) -> Result<(), Box<dyn std::error::Error>> {
     let mut index = Index::open(file).map_err(|failure| failure.error)?;
     let mut vector = || (0..WIDTH).map(|_| numbers.next() as f32 - 0.5).collect::<Vec<f32>>();
-    let lacking = index.without_meaning().map_err(|failure| failure.error)?;
+    let lacking = index.without_meaning("m").map_err(|failure| failure.error)?;
     for captions in lacking.chunks(1000) {
         let known: Vec<(i64, Vec<f32>)> = captions.iter().map(|(id, _)| (*id, vector())).collect();
         index.put_meanings("m", &known).map_err(|failure| failure.error)?;
@@ -115,9 +116,12 @@ fn near(file: &Path, numbers: &mut Numbers) -> Result<(), Box<dyn std::error::Er
     drop(index);
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..SEARCHES {
-        let meaning = Meaning { model: "m".into(), vector: vector() };
+        let vector = vector();
+        let read = |_: &str| Ok(Some(Meaning { model: "m".into(), vector: vector.clone() }));
         let begun = Instant::now();
-        IndexFile(file.to_owned()).near(&meaning, &Filter::default(), 20).map_err(|failure| failure.error)?;
+        // A word that no caption has.
+        let search = Search { filter: &Filter::default(), most: 20, read: Some(&read) };
+        IndexFile(file.to_owned()).find("none", search).map_err(|failure| failure.error)?;
         times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);

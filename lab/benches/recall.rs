@@ -19,7 +19,7 @@ use std::path::Path;
 use clip::Clip;
 use kept::Problem;
 use specreel_batch::Clip as Found;
-use specreel_client::moments::{Filter, Kind, Meaning, Moment, MomentFinder, joined};
+use specreel_client::moments::{Filter, Kind, Meaning, Moment, MomentFinder, Search};
 use specreel_library::{Import, Index, IndexFile};
 use specreel_model::{decoder::Sequence, family::VideoLlm};
 use specreel_scenes::{Scene, author::Author, caption, encode};
@@ -96,26 +96,29 @@ fn searches(
     text: &str,
     near: &Meaning,
 ) -> Result<Vec<(&'static str, Vec<Moment>)>, Problem> {
-    let (all, most) = (Filter::default(), 100);
+    let all = Filter::default();
+    let read = |_: &str| Ok(Some(near.clone()));
+    let words = Search { filter: &all, most: 100, read: None };
+    let both = Search { read: Some(&read), ..words };
+    // No clip has this word: what is near counts alone.
+    let alone = "nothing";
     let of = |found: Result<Vec<Moment>, specreel_record::Failure>| found.map_err(|failure| failure.error);
-    let words = of(captions.about(text, &all, most))?;
-    let meaning = of(captions.near(near, &all, most))?;
-    let frames = of(last.near(near, &all, most))?;
+    let plain = text.replace(['-', '"', '*'], " ");
     Ok(vec![
-        ("all words", of(captions.find(&text.replace(['-', '"', '*'], " "), &all, most))?),
-        ("any words (BM25)", words.clone()),
-        ("meaning of captions", meaning.clone()),
-        ("meaning of frames, last state", frames.clone()),
-        ("meaning of frames, pooled tokens", of(pooled.near(near, &all, most))?),
-        ("any words and captions", joined([words.clone(), meaning], most)),
-        ("any words and frames", joined([words, frames], most)),
+        ("all words", of(captions.find(&plain, words))?),
+        ("any words (BM25)", of(captions.about(text, words))?),
+        ("meaning of captions", of(captions.find(alone, both))?),
+        ("meaning of frames, last state", of(last.find(alone, both))?),
+        ("meaning of frames, pooled tokens", of(pooled.find(alone, both))?),
+        ("any words, and captions", of(captions.about(text, both))?),
+        ("any words, and frames", of(last.about(text, both))?),
     ])
 }
 
 fn put(index: &mut Index, path: &Path, text: &str, vector: Vec<f32>) -> Result<(), Problem> {
     let import = Import { kind: Kind::Seen, from: "bench".into(), lines: vec![(None, text.to_owned())] };
     index.import(&Found::of_file(path), &import).map_err(|failure| failure.error)?;
-    let lacking = index.without_meaning().map_err(|failure| failure.error)?;
+    let lacking = index.without_meaning("m").map_err(|failure| failure.error)?;
     let known: Vec<(i64, Vec<f32>)> = lacking.iter().map(|(id, _)| (*id, vector.clone())).collect();
     Ok(index.put_meanings("m", &known).map_err(|failure| failure.error)?)
 }

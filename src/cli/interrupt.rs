@@ -58,7 +58,8 @@ pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
 /// A client of a new engine, and the interrupt that cancels its runs.
 pub fn engine() -> Result<(Client, Interrupt), End> {
     let client = Client::start()?;
-    let remote = client.remote();
+    // The handler stays until the program ends; the engine does not.
+    let remote = client.remote().downgrade();
     let interrupt = listen(move || remote.cancel_current())?;
     Ok((client, interrupt))
 }

@@ -206,8 +206,8 @@ pub enum Effect {
     Frames(Option<FrameRequest>),
     /// Find moments of the library by these words; answered by [`Msg::Moments`].
     Find(String),
-    /// Find the moments of a question about the library; answered by [`Msg::Asked`].
-    AskLibrary(String),
+    /// Find the moments of a question about the library, also by its meaning if the engine is idle; answered by [`Msg::Asked`].
+    AskLibrary(String, bool),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].
     List(PathBuf),
     /// Read a saved run; answered by [`Msg::Loaded`].

@@ -1,10 +1,10 @@
 //! The connection to an engine: commands one way, events the other.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
@@ -56,11 +56,12 @@ impl Remote {
     }
 
     /// What texts are about, by the loaded target. Blocks until what was sent before is done. Fails if nothing is loaded, the engine
-    /// has stopped, or it does not answer within this time.
-    pub fn meanings(&self, texts: Vec<String>, patience: Duration) -> Result<Meanings, Failure> {
+    /// has stopped, or it has not answered within this time.
+    pub fn meanings(&self, texts: Vec<String>, patience: Option<Duration>) -> Result<Meanings, Failure> {
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
         let (reply, answer) = std::sync::mpsc::sync_channel(1);
-        self.send(Command::Meanings(MeaningRequest { texts, reply }))?;
-        answer.recv_timeout(patience).map_err(|error| match error {
+        self.send(Command::Meanings(MeaningRequest { texts, until, reply }))?;
+        answer.recv_timeout(patience.unwrap_or(Duration::MAX)).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
                 Failure::internal("the engine is busy", "wait for the end of its run")
             }
@@ -70,6 +71,11 @@ impl Remote {
         })?
     }
 
+    /// What does the same while the client is there, and does not keep the engine.
+    pub fn downgrade(&self) -> WeakRemote {
+        WeakRemote { backend: Arc::downgrade(&self.backend), current: self.current.clone() }
+    }
+
     /// Cancel a run; its `done` event follows within one step.
     pub fn cancel(&self, run: u64) {
         self.backend.cancel(run);
@@ -77,14 +83,35 @@ impl Remote {
 
     /// Cancel the run that [`Client::follow`] watches now; between runs, nothing.
     pub fn cancel_current(&self) {
-        match self.current.load(Ordering::SeqCst) {
-            0 => {}
-            run => self.cancel(run),
-        }
+        self.downgrade().cancel_current();
     }
 
     pub(super) fn set_current(&self, run: u64) {
         self.current.store(run, Ordering::SeqCst);
+    }
+}
+
+/// A [`Remote`] for those who outlive the engine, as the handler of a signal.
+#[derive(Clone)]
+pub struct WeakRemote {
+    backend: Weak<dyn Backend>,
+    current: Arc<AtomicU64>,
+}
+
+impl WeakRemote {
+    /// As [`Remote::cancel`].
+    pub fn cancel(&self, run: u64) {
+        if let Some(backend) = self.backend.upgrade() {
+            backend.cancel(run);
+        }
+    }
+
+    /// As [`Remote::cancel_current`].
+    pub fn cancel_current(&self) {
+        match self.current.load(Ordering::SeqCst) {
+            0 => {}
+            run => self.cancel(run),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Moments of a library of videos, by what is seen and said in them.
 
+mod meaning;
 pub mod question;
 
 use std::path::PathBuf;
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use specreel_record::{Failure, clock};
 
 use crate::present::text::clean_line;
+pub use meaning::{Meaning, tells_meanings};
 pub use question::LibraryQuestion;
-use specreel_engine::Meanings;
 
 /// Where a text comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,68 +65,37 @@ pub struct Moment {
     pub score: f64,
 }
 
-/// What a text is about, as [`Meanings`](specreel_engine::Meanings) say it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Meaning {
-    pub model: String,
-    pub vector: Vec<f32>,
-}
+/// Says what a text is about; `None` if that is not known now.
+pub type Reader<'a> = &'a dyn Fn(&str) -> Result<Option<Meaning>, Failure>;
 
-impl Meaning {
-    /// The first one.
-    pub fn first(mut meanings: Meanings) -> Option<Self> {
-        let vector = std::mem::take(meanings.vectors.first_mut()?);
-        Some(Self { model: meanings.model, vector })
-    }
+/// How moments are looked for.
+#[derive(Clone, Copy)]
+pub struct Search<'a> {
+    pub filter: &'a Filter,
+    /// At most so many.
+    pub most: usize,
+    /// Where the index has meanings by the same model, captions whose meanings are near count as well; none looks for words only.
+    pub read: Option<Reader<'a>>,
 }
 
 /// Finds moments. Every call may block; call none on a face's thread.
 pub trait MomentFinder: Send + Sync {
-    /// At most so many moments with all of these words, the best first. Fails if there is nothing to look for (class usage), or nothing
-    /// to look in.
-    fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+    /// The moments with all of these words, and those that are near, the best first. Fails if there is nothing to look for (class
+    /// usage), or nothing to look in, and as `read`.
+    fn find(&self, words: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure>;
 
-    /// At most so many moments with some word of a question, those first that have more and rarer ones. Fails as
-    /// [`find`](Self::find).
-    fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
+    /// The moments with some word of a question, and those that are near. Fails as [`find`](Self::find).
+    fn about(&self, question: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure>;
 
-    /// At most so many moments whose captions are about the same, the nearest first. Fails if the index has none of this model (class
-    /// usage), or cannot be read.
-    fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure>;
-
-    /// The model by which the index knows what captions are about; `None` if it does not. Fails if it cannot be read.
-    fn meaning_model(&self) -> Result<Option<String>, Failure>;
+    /// The models whose meanings the index has. Fails if it cannot be read.
+    fn meaning_models(&self) -> Result<Vec<String>, Failure>;
 }
 
-/// Lists of moments as one: each moment counts by its ranks in them (reciprocal rank fusion; Cormack et al., SIGIR 2009).
-pub fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
-    /// How much less the first rank counts than it would alone.
-    const FLAT: f64 = 60.0;
-    let mut joined: Vec<Moment> = Vec::new();
-    for list in lists {
-        for (rank, moment) in list.into_iter().enumerate() {
-            let score = 1.0 / (FLAT + rank as f64 + 1.0);
-            match joined.iter_mut().find(|other| other.is_same(&moment)) {
-                Some(other) => other.score += score,
-                None => joined.push(Moment { score, ..moment }),
-            }
-        }
-    }
-    // Stable: among equals, the list that comes first goes first.
-    joined.sort_by(|a, b| b.score.total_cmp(&a.score));
-    joined.truncate(most);
-    joined
-}
-
-/// What is found while a text is typed: the moments of a question, if it ends as one, else those with all of its words.
+/// What is found while a text is typed, by words: the moments of a question, if it ends as one, else those with all of its words.
 /// Fails as [`MomentFinder::find`].
 pub fn typed(finder: &dyn MomentFinder, text: &str, most: usize) -> Result<Vec<Moment>, Failure> {
-    let filter = Filter::default();
-    if question::is_question(text) {
-        finder.about(text, &filter, most)
-    } else {
-        finder.find(text, &filter, most)
-    }
+    let search = Search { filter: &Filter::default(), most, read: None };
+    if question::is_question(text) { finder.about(text, search) } else { finder.find(text, search) }
 }
 
 impl Moment {
@@ -133,7 +103,7 @@ impl Moment {
     pub fn json(&self) -> Value {
         json!({
             "video": self.path.to_string_lossy(), "start": self.start, "end": self.end, "said": self.kind == Kind::Said,
-            "text": self.text, "excerpt": self.excerpt(), "model": self.model, "score": (self.score * 1000.0).round() / 1000.0,
+            "text": self.text, "excerpt": self.excerpt(), "model": self.model, "score": (self.score * 1e6).round() / 1e6,
         })
     }
 
@@ -150,7 +120,7 @@ impl Moment {
     }
 
     /// True if it is the same text at the same time.
-    fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         (&self.path, self.kind, self.start, self.end, &self.text)
             == (&other.path, other.kind, other.start, other.end, &other.text)
     }
@@ -166,31 +136,5 @@ impl Moment {
             Some(end) => format!("{}–{}", clock(self.start), clock(end)),
             None => "all".to_owned(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_high_in_both_lists_comes_first_and_words_before_meanings() {
-        let list = |starts: &[f64]| -> Vec<Moment> {
-            let moment = |start: &f64| Moment {
-                path: "/a.mp4".into(),
-                start: *start,
-                end: None,
-                kind: Kind::Seen,
-                parts: Vec::new(),
-                text: String::new(),
-                model: None,
-                score: 7.0,
-            };
-            starts.iter().map(moment).collect()
-        };
-        let starts = |lists, most| joined(lists, most).iter().map(|moment| moment.start).collect::<Vec<_>>();
-        assert_eq!(starts([list(&[1.0, 2.0, 3.0]), list(&[3.0, 4.0])], 9), [3.0, 1.0, 2.0, 4.0]);
-        assert_eq!(starts([list(&[1.0]), list(&[2.0])], 1), [1.0]);
-        assert_eq!(starts([Vec::new(), list(&[2.0, 1.0])], 9), [2.0, 1.0]);
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, mpsc},
+    time::Instant,
 };
 
 use specreel_model::{ModelSpec, processor::FrameLimits, template::Question};
@@ -217,6 +218,8 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub struct MeaningRequest {
     pub texts: Vec<String>,
+    /// When nobody waits any more; then nothing is read.
+    pub until: Option<Instant>,
     pub reply: mpsc::SyncSender<Result<Meanings, Failure>>,
 }
 

@@ -8,13 +8,14 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError},
+    time::Instant,
 };
 
 use tokio::sync::mpsc;
 
 use crate::{
     cache::PrefixCache,
-    command::{Command, Meanings, RunRequest},
+    command::{Command, MeaningRequest, Meanings, RunRequest},
     events::{CancelToken, CancelTokens, EVENTS, EventSender, Stop, guarded, internal},
     loader::{self, Asked, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
@@ -180,7 +181,7 @@ impl Worker {
                 self.run(&request, cancel);
             }
             Command::Meanings(request) => {
-                let known = catch_unwind(AssertUnwindSafe(|| self.meanings(&request.texts)));
+                let known = catch_unwind(AssertUnwindSafe(|| self.meanings(&request)));
                 let known = known.unwrap_or_else(|_| Err(internal("reading a text failed".into())));
                 // Who asked may be gone.
                 let _ = request.reply.try_send(known);
@@ -188,9 +189,14 @@ impl Worker {
         }
     }
 
-    fn meanings(&self, texts: &[String]) -> Result<Meanings, Failure> {
+    fn meanings(&self, request: &MeaningRequest) -> Result<Meanings, Failure> {
         let target = &self.models.as_ref().ok_or_else(no_models)?.target;
-        let vectors = texts.iter().map(|text| target.meaning(text)).collect::<Result<_, _>>()?;
+        let is_late = || request.until.is_some_and(|until| Instant::now() >= until);
+        let read = |text: &String| match is_late() {
+            true => Err(internal("nobody waits any more".into())),
+            false => Ok(target.meaning(text)?),
+        };
+        let vectors = request.texts.iter().map(read).collect::<Result<_, Failure>>()?;
         Ok(Meanings { model: target.name().to_owned(), vectors })
     }
 

@@ -1,11 +1,11 @@
 //! What captions are about, as vectors in an index, and the search among them.
 
-use rusqlite::{OptionalExtension, params, params_from_iter, types::Value};
+use rusqlite::{params, params_from_iter, types::Value};
 use specreel_client::moments::{Filter, Kind, Meaning, Moment, Part};
 use specreel_client::present::text::shortened;
 use specreel_record::Failure;
 
-use super::{Index, search};
+use super::{Index, Query, search};
 
 /// Captions that are looked at together.
 const CHUNK: usize = 256;
@@ -18,31 +18,35 @@ const LARGEST: f32 = 127.0;
 pub type Captioned = (i64, String);
 
 impl Index {
-    /// The model by which it is known what captions are about; `None` if it is not known of any. Fails if it cannot be read.
-    pub fn meaning_model(&self) -> Result<Option<String>, Failure> {
-        let sql = "SELECT model FROM meanings LIMIT 1";
-        let found = self.connection.query_row(sql, [], |row| row.get(0)).optional();
-        found.map_err(|error| self.failure(&error))
-    }
-
-    /// Captions of which it is not known what they are about, of videos that are there. Speech is not counted: its lines are too short
-    /// to be about something. Fails if it cannot be read.
-    pub fn without_meaning(&self) -> Result<Vec<Captioned>, Failure> {
-        let read = || -> rusqlite::Result<Vec<Captioned>> {
-            let mut found = self.connection.prepare(
-                "SELECT captions.id, captions.text FROM captions JOIN sources ON sources.id = source JOIN videos ON videos.id = video
-                 LEFT JOIN meanings ON meanings.caption = captions.id
-                 WHERE kind = ?1 AND NOT missing AND meanings.caption IS NULL ORDER BY captions.id",
-            )?;
-            found.query_map([Kind::Seen as i64], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    /// The models whose meanings it has. Fails if it cannot be read.
+    pub fn meaning_models(&self) -> Result<Vec<String>, Failure> {
+        let read = || -> rusqlite::Result<Vec<String>> {
+            let mut found = self.connection.prepare("SELECT DISTINCT model FROM meanings ORDER BY model")?;
+            found.query_map([], |row| row.get(0))?.collect()
         };
         read().map_err(|error| self.failure(&error))
     }
 
-    /// Keep what captions are about by a model; what another model says is forgotten. Fails if it cannot be written.
+    /// Captions of videos that are there without a meaning by this model; none if it cannot tell. Speech is not counted: its lines are
+    /// too short to be about something. Fails if it cannot be read.
+    pub fn without_meaning(&self, model: &str) -> Result<Vec<Captioned>, Failure> {
+        let read = || -> rusqlite::Result<Vec<Captioned>> {
+            let mut found = self.connection.prepare(
+                "SELECT captions.id, captions.text FROM captions JOIN sources ON sources.id = source JOIN videos ON videos.id = video
+                 LEFT JOIN meanings ON meanings.caption = captions.id AND meanings.model = ?2
+                 WHERE kind = ?1 AND NOT missing AND meanings.caption IS NULL AND ?2 NOT IN (SELECT model FROM unable)
+                 ORDER BY captions.id",
+            )?;
+            found
+                .query_map(params![Kind::Seen as i64, model], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        };
+        read().map_err(|error| self.failure(&error))
+    }
+
+    /// Keep the meanings of captions by a model. Fails if it cannot be written.
     pub fn put_meanings(&mut self, model: &str, meanings: &[(i64, Vec<f32>)]) -> Result<(), Failure> {
         self.change(|write| {
-            write.execute("DELETE FROM meanings WHERE model != ?1", [model])?;
             // A caption may have been replaced meanwhile.
             let mut put = write.prepare_cached(
                 "INSERT OR REPLACE INTO meanings (caption, model, vector)
@@ -55,29 +59,27 @@ impl Index {
         })
     }
 
-    /// The moments whose captions are about the same, the nearest first. Fails if there are none of this model (class usage), or it cannot
-    /// be read.
-    pub fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
-        match self.meaning_model()? {
-            Some(model) if model == meaning.model => {}
-            Some(model) => {
-                return Err(Failure::usage(
-                    format!("the index knows what captions are about by {model}, not by {}", meaning.model),
-                    "name that model with --target, or run `specreel index` with this one",
-                ));
-            }
-            None => {
-                return Err(Failure::usage(
-                    "the index does not know what captions are about",
-                    "run `specreel index` again, without --no-meaning",
-                ));
-            }
-        }
+    /// Keep in mind that a model cannot tell what captions are about. Fails if it cannot be written.
+    pub fn put_unable(&mut self, model: &str) -> Result<(), Failure> {
+        self.change(|write| {
+            write.execute("INSERT OR IGNORE INTO unable (model) VALUES (?1)", [model])?;
+            Ok(())
+        })
+    }
+
+    /// The moments whose captions have the nearest meanings, without those that have words which the search leaves out. Fails if it
+    /// cannot be read.
+    pub(crate) fn near(
+        &self,
+        meaning: &Meaning,
+        query: &Query,
+        filter: &Filter,
+        most: usize,
+    ) -> Result<Vec<Moment>, Failure> {
         let read = || {
-            let ranked = self.ranked(&meaning.vector)?;
             let mut found = Vec::new();
-            for chunk in ranked.chunks(CHUNK) {
-                found.extend(self.moments_of(chunk, filter)?);
+            for chunk in self.ranked(meaning)?.chunks(CHUNK) {
+                found.extend(self.moments_of(chunk, query, filter)?);
                 if found.len() >= most {
                     break;
                 }
@@ -90,14 +92,15 @@ impl Index {
 
     /// All captions, the nearest first, with the cosine of their vectors and this one once the mean of all is taken off: states of a
     /// language model have much in common that says nothing.
-    fn ranked(&self, vector: &[f32]) -> rusqlite::Result<Vec<(i64, f32)>> {
+    fn ranked(&self, meaning: &Meaning) -> rusqlite::Result<Vec<(i64, f32)>> {
+        let Meaning { model, vector } = meaning;
         let width = vector.len();
         let (mut captions, mut scales, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        let mut all = self.connection.prepare("SELECT caption, vector FROM meanings")?;
-        let mut rows = all.query([])?;
+        let mut all = self.connection.prepare("SELECT caption, vector FROM meanings WHERE model = ?1")?;
+        let mut rows = all.query([model])?;
         while let Some(row) = rows.next()? {
             let bytes = row.get_ref(1)?.as_blob()?;
-            // Of another width it would be of another model.
+            // Of another width it is of another model of the same name.
             if let Some((scale, quantized)) = bytes.split_first_chunk().filter(|(_, q)| q.len() == width) {
                 captions.push(row.get(0)?);
                 scales.push(f32::from_le_bytes(*scale));
@@ -113,13 +116,7 @@ impl Index {
         let (shift, square) = (dot(&mean, &wanted), dot(&mean, &mean));
         let length = dot(&wanted, &wanted).sqrt();
         let score = |(scale, row): (&f32, &[i8])| {
-            let (mut with, mut common, mut own) = (0f32, 0f32, 0f32);
-            for ((value, wanted), mean) in row.iter().zip(&wanted).zip(&mean) {
-                let value = f32::from(*value);
-                with += value * wanted;
-                common += value * mean;
-                own += value * value;
-            }
+            let [with, common, own] = sums(row, &wanted, &mean);
             let left = (scale * scale * own - 2.0 * scale * common + square).max(f32::MIN_POSITIVE);
             (scale * with - shift) / (left.sqrt() * length).max(f32::MIN_POSITIVE)
         };
@@ -130,8 +127,17 @@ impl Index {
     }
 
     /// The moments of captions, in their order, without those that the filter leaves out.
-    fn moments_of(&self, captions: &[(i64, f32)], filter: &Filter) -> rusqlite::Result<Vec<Moment>> {
-        let (conditions, values) = search::conditions(filter);
+    fn moments_of(
+        &self,
+        captions: &[(i64, f32)],
+        query: &Query,
+        filter: &Filter,
+    ) -> rusqlite::Result<Vec<Moment>> {
+        let (mut conditions, mut values) = search::conditions(filter);
+        if let Some(excluded) = &query.excluded {
+            conditions.push_str(" AND captions.id NOT IN (SELECT rowid FROM words WHERE words MATCH ?)");
+            values.push(excluded.clone().into());
+        }
         let places = vec!["?"; captions.len()].join(", ");
         let sql = format!(
             "SELECT videos.path, start_s, end_s, kind, model, captions.text, captions.id
@@ -155,6 +161,24 @@ impl Index {
     }
 }
 
+/// The products of a row with two vectors and with itself, in lanes that processors add at once.
+fn sums(row: &[i8], wanted: &[f32], mean: &[f32]) -> [f32; 3] {
+    const LANES: usize = 16;
+    let mut lanes = [[0f32; LANES]; 3];
+    let parts = row.chunks(LANES).zip(wanted.chunks(LANES)).zip(mean.chunks(LANES));
+    for ((row, wanted), mean) in parts {
+        let [with, common, own] = &mut lanes;
+        let sums = with.iter_mut().zip(common).zip(own);
+        for ((((with, common), own), value), (wanted, mean)) in sums.zip(row).zip(wanted.iter().zip(mean)) {
+            let value = f32::from(*value);
+            *with += value * wanted;
+            *common += value * mean;
+            *own += value * value;
+        }
+    }
+    lanes.map(|lanes| lanes.iter().sum())
+}
+
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -173,6 +197,7 @@ mod tests {
     use crate::Import;
     use proptest::prelude::*;
     use specreel_batch::Clip;
+    use specreel_client::moments::Search;
 
     fn index(texts: &[&str]) -> (tempfile::TempDir, Index) {
         let dir = tempfile::tempdir().unwrap();
@@ -185,6 +210,10 @@ mod tests {
             index.import(&Clip::of_file(&path), &import).unwrap();
         }
         (dir, index)
+    }
+
+    fn anything() -> Query {
+        Query::parse("x").unwrap()
     }
 
     fn meaning(vector: Vec<f32>) -> Meaning {
@@ -202,12 +231,12 @@ mod tests {
         ) {
             let texts: Vec<String> = (0..vectors.len()).map(|number| number.to_string()).collect();
             let (_dir, mut index) = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-            let lacking = index.without_meaning().unwrap();
+            let lacking = index.without_meaning("m").unwrap();
             prop_assert_eq!(lacking.len(), vectors.len());
             let known: Vec<(i64, Vec<f32>)> =
                 lacking.iter().zip(&vectors).map(|((id, _), vector)| (*id, vector.clone())).collect();
             index.put_meanings("m", &known).unwrap();
-            prop_assert!(index.without_meaning().unwrap().is_empty());
+            prop_assert!(index.without_meaning("m").unwrap().is_empty());
             let mean: Vec<f64> = (0..24)
                 .map(|at| vectors.iter().map(|v| f64::from(v[at])).sum::<f64>() / vectors.len() as f64)
                 .collect();
@@ -217,7 +246,7 @@ mod tests {
                 dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
             };
             let exact: Vec<f64> = vectors.iter().map(|v| cosine(&off(v), &off(&wanted))).collect();
-            let found = index.near(&meaning(wanted), &Filter::default(), 99).unwrap();
+            let found = index.near(&meaning(wanted), &anything(), &Filter::default(), 99).unwrap();
             prop_assert_eq!(found.len(), vectors.len());
             for moment in &found {
                 let number: usize = moment.text.parse().unwrap();
@@ -228,29 +257,55 @@ mod tests {
     }
 
     #[test]
-    fn filters_hold_and_other_models_are_refused() {
-        let (dir, mut index) = index(&["a", "b", "c"]);
-        let refused = |index: &Index, model: &str| {
-            let other = Meaning { model: model.into(), vector: vec![1.0, 0.0] };
-            index.near(&other, &Filter::default(), 9).unwrap_err().error
-        };
-        assert!(refused(&index, "m").contains("does not know what captions are about"));
-        let ids: Vec<i64> = index.without_meaning().unwrap().into_iter().map(|(id, _)| id).collect();
+    fn filters_and_exclusions_hold() {
+        let (dir, mut index) = index(&["a bus", "a van", "a tree"]);
+        let ids: Vec<i64> = index.without_meaning("m").unwrap().into_iter().map(|(id, _)| id).collect();
         let vectors = [vec![1.0, 0.0], vec![0.8, 0.6], vec![0.0, 1.0]];
-        let known: Vec<_> = ids.iter().copied().zip(vectors).collect();
-        index.put_meanings("m", &known).unwrap();
-        let texts = |filter: &Filter, most| -> Vec<String> {
-            let found = index.near(&meaning(vec![1.0, 0.0]), filter, most).unwrap();
+        index.put_meanings("m", &ids.iter().copied().zip(vectors).collect::<Vec<_>>()).unwrap();
+        let texts = |query: &Query, filter: &Filter| -> Vec<String> {
+            let found = index.near(&meaning(vec![1.0, 0.0]), query, filter, 2).unwrap();
             found.into_iter().map(|moment| moment.text).collect()
         };
-        assert_eq!(texts(&Filter::default(), 2), ["a", "b"]);
+        let all = Filter::default();
+        assert_eq!(texts(&anything(), &all), ["a bus", "a van"]);
+        assert_eq!(texts(&Query::parse("x -buses").unwrap(), &all), ["a van", "a tree"]);
         let below = Filter { below: vec![dir.path().join("2.mp4")], ..Filter::default() };
-        assert_eq!(texts(&below, 2), ["c"]);
-        assert_eq!(texts(&Filter { kind: Some(Kind::Said), ..Filter::default() }, 2), [""; 0]);
-        assert!(refused(&index, "other").contains("by m, not by other"));
-        // Another model's replace them; a caption that is gone has none.
-        index.put_meanings("other", &[(ids[0], vec![1.0; 3]), (9999, vec![1.0; 3])]).unwrap();
-        assert_eq!(index.meaning_model().unwrap().as_deref(), Some("other"));
-        assert_eq!(index.without_meaning().unwrap().len(), 2);
+        assert_eq!(texts(&anything(), &below), ["a tree"]);
+        assert_eq!(texts(&anything(), &Filter { kind: Some(Kind::Said), ..Filter::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn each_model_has_its_own_and_is_asked_once_whether_it_can_tell() {
+        let (_dir, mut index) = index(&["a", "b"]);
+        let ids: Vec<i64> = index.without_meaning("m").unwrap().into_iter().map(|(id, _)| id).collect();
+        index
+            .put_meanings("m", &[(ids[0], vec![1.0; 3]), (ids[1], vec![0.0; 3]), (9999, vec![1.0; 3])])
+            .unwrap();
+        index.put_meanings("n", &[(ids[0], vec![1.0; 2])]).unwrap();
+        assert_eq!(index.meaning_models().unwrap(), ["m", "n"]);
+        let lacking = |index: &Index, model: &str| index.without_meaning(model).unwrap().len();
+        assert_eq!([lacking(&index, "m"), lacking(&index, "n"), lacking(&index, "small")], [0, 1, 2]);
+        index.put_unable("small").unwrap();
+        assert_eq!([lacking(&index, "n"), lacking(&index, "small")], [1, 0]);
+    }
+
+    /// A search reads what is wanted, and what comes back counts if it is of a model of the index.
+    #[test]
+    fn meanings_count_where_the_index_has_them_by_the_same_model() {
+        let (_dir, mut index) = index(&["a lorry", "a tree"]);
+        let found = |index: &Index, model: &str| -> Vec<String> {
+            let read = |text: &str| {
+                assert_eq!(text, "truck");
+                Ok(Some(Meaning { model: model.into(), vector: vec![1.0, 0.1] }))
+            };
+            let search = Search { filter: &Filter::default(), most: 1, read: Some(&read) };
+            let found = index.search(&Query::parse("truck* -tree").unwrap(), search).unwrap();
+            found.into_iter().map(|moment| moment.text).collect()
+        };
+        assert!(found(&index, "m").is_empty(), "it has none");
+        let ids: Vec<i64> = index.without_meaning("m").unwrap().into_iter().map(|(id, _)| id).collect();
+        index.put_meanings("m", &[(ids[0], vec![1.0, 0.0]), (ids[1], vec![0.0, 1.0])]).unwrap();
+        assert_eq!(found(&index, "m"), ["a lorry"]);
+        assert!(found(&index, "other").is_empty());
     }
 }

@@ -8,7 +8,14 @@ use std::fmt;
 /// `-word` and `-"a phrase"` are not there, and `OR` between two of them wants one. Everything else is text: no character can
 /// break a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query(String);
+pub struct Query {
+    /// For `MATCH`.
+    pub(crate) expression: String,
+    /// What is not to be there, for `MATCH`.
+    pub(crate) excluded: Option<String>,
+    /// What is to be there, as a person says it.
+    pub(crate) wanted: String,
+}
 
 /// Why nothing can be looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +53,7 @@ struct Term {
 impl Query {
     pub fn parse(typed: &str) -> Result<Self, QueryError> {
         let (mut wanted, mut excluded): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        let mut joins = false;
+        let (mut joins, mut said) = (false, Vec::new());
         for term in terms(typed) {
             if !term.is_phrase && !term.is_excluded && term.text == "OR" {
                 joins = !wanted.is_empty();
@@ -54,10 +61,14 @@ impl Query {
             }
             let Some(words) = term.words() else { continue };
             match (term.is_excluded, std::mem::take(&mut joins), wanted.last_mut()) {
-                (true, ..) => excluded.push(words),
+                (true, ..) => {
+                    excluded.push(words);
+                    continue;
+                }
                 (false, true, Some(last)) => last.extend([" OR ", &words]),
                 (false, ..) => wanted.push(words),
             }
+            said.push(term.text);
         }
         match (wanted.is_empty(), excluded.is_empty()) {
             (true, true) => Err(QueryError::Empty),
@@ -65,7 +76,11 @@ impl Query {
             (false, _) => {
                 let all: Vec<String> = wanted.iter().map(|group| format!("({group})")).collect();
                 let not: String = excluded.iter().map(|words| format!(" NOT {words}")).collect();
-                Ok(Self(format!("({}){not}", all.join(" AND "))))
+                Ok(Self {
+                    expression: format!("({}){not}", all.join(" AND ")),
+                    excluded: (!excluded.is_empty()).then(|| excluded.join(" OR ")),
+                    wanted: said.join(" "),
+                })
             }
         }
     }
@@ -79,12 +94,14 @@ impl Query {
         // "What is it?"
         let all = if own.is_empty() { words().collect() } else { own };
         let quoted: Vec<String> = all.iter().map(|word| format!("\"{word}\"")).collect();
-        if quoted.is_empty() { Err(QueryError::Empty) } else { Ok(Self(quoted.join(" OR "))) }
-    }
-
-    /// For `MATCH`.
-    pub(crate) fn expression(&self) -> &str {
-        &self.0
+        match quoted.is_empty() {
+            true => Err(QueryError::Empty),
+            false => Ok(Self {
+                expression: quoted.join(" OR "),
+                excluded: None,
+                wanted: question.trim().to_owned(),
+            }),
+        }
     }
 }
 
@@ -126,7 +143,7 @@ mod tests {
     use super::*;
 
     fn parsed(typed: &str) -> String {
-        Query::parse(typed).unwrap().0
+        Query::parse(typed).unwrap().expression
     }
 
     #[test]
@@ -136,6 +153,9 @@ mod tests {
         assert_eq!(parsed("cat OR dog runs"), r#"(("cat" OR "dog") AND ("runs"))"#);
         assert_eq!(parsed(r#"car -"red car" -bus"#), r#"(("car")) NOT "red car" NOT "bus""#);
         assert_eq!(parsed(r#"he said "well"#), r#"(("he") AND ("said") AND ("well"))"#);
+        let query = Query::parse(r#"car* OR "red van" -"red car" -bus"#).unwrap();
+        assert_eq!(query.wanted, "car red van");
+        assert_eq!(query.excluded.as_deref(), Some(r#""red car" OR "bus""#));
         assert_eq!(parsed("OR a OR"), r#"(("a"))"#);
         assert_eq!(parsed("- a NOT NEAR(b"), r#"(("a") AND ("NOT") AND ("NEAR(b"))"#);
         assert_eq!(parsed("a\0b"), r#"(("a b"))"#);
@@ -145,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_question_looks_for_its_own_words() {
-        let about = |question: &str| Query::about(question).map(|query| query.0);
+        let about = |question: &str| Query::about(question).map(|query| query.expression);
         assert_eq!(
             about("Which clips show someone falling, and when?").unwrap(),
             r#""falling""#,

@@ -55,10 +55,12 @@ END;
 ",
     "
 CREATE TABLE meanings (
-    caption INTEGER PRIMARY KEY REFERENCES captions (id) ON DELETE CASCADE,
+    caption INTEGER NOT NULL REFERENCES captions (id) ON DELETE CASCADE,
     model TEXT NOT NULL,
-    vector BLOB NOT NULL
+    vector BLOB NOT NULL,
+    UNIQUE (caption, model)
 ) STRICT;
+CREATE TABLE unable (model TEXT PRIMARY KEY) STRICT;
 ",
 ];
 

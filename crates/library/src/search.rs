@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
-use specreel_client::moments::{Filter, Kind, Meaning, Moment, MomentFinder, Part};
+use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part, Search};
 use specreel_record::Failure;
 
 use super::{Index, IndexFile, Query, file::absolute};
@@ -16,30 +16,38 @@ const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 const EXCERPT: i64 = 24;
 
 impl MomentFinder for IndexFile {
-    fn find(&self, words: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+    fn find(&self, words: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let query = Query::parse(words).map_err(|problem| {
             Failure::usage(format!("cannot look for `{words}`: {problem}"), "name a word that is to be there")
         })?;
-        Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
+        Index::open_to_read(&self.0)?.search(&query, search)
     }
 
-    fn about(&self, question: &str, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+    fn about(&self, question: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let query = Query::about(question).map_err(|problem| {
             Failure::usage(format!("cannot look for `{question}`: {problem}"), "ask in words")
         })?;
-        Index::open_to_read(&self.0)?.find_moments(&query, filter, most)
+        Index::open_to_read(&self.0)?.search(&query, search)
     }
 
-    fn near(&self, meaning: &Meaning, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
-        Index::open_to_read(&self.0)?.near(meaning, filter, most)
-    }
-
-    fn meaning_model(&self) -> Result<Option<String>, Failure> {
-        Index::open_to_read(&self.0)?.meaning_model()
+    fn meaning_models(&self) -> Result<Vec<String>, Failure> {
+        Index::open_to_read(&self.0)?.meaning_models()
     }
 }
 
 impl Index {
+    /// The moments with these words, and those whose meanings are near, if they can be read. Fails as [`MomentFinder::find`].
+    pub fn search(&self, query: &Query, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
+        let Search { filter, most, read } = search;
+        let by_words = self.find_moments(query, filter, most)?;
+        let models = if read.is_some() { self.meaning_models()? } else { Vec::new() };
+        let Some(read) = read.filter(|_| !models.is_empty()) else { return Ok(by_words) };
+        match read(&query.wanted)?.filter(|meaning| models.contains(&meaning.model)) {
+            None => Ok(by_words),
+            Some(meaning) => Ok(joined([by_words, self.near(&meaning, query, filter, most)?], most)),
+        }
+    }
+
     /// The moments with these words, the best first; among equals by path and time. Fails if the index cannot be read.
     pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
         let (conditions, mut values) = conditions(filter);
@@ -50,7 +58,7 @@ impl Index {
              JOIN sources ON sources.id = captions.source JOIN videos ON videos.id = sources.video
              WHERE words MATCH ? {conditions} ORDER BY rank_, videos.path, start_s, captions.id LIMIT ?"
         );
-        values.insert(0, query.expression().to_owned().into());
+        values.insert(0, query.expression.clone().into());
         values.push(i64::try_from(most).unwrap_or(i64::MAX).into());
         let read = || {
             let mut found = self.connection.prepare_cached(&sql)?;
@@ -62,6 +70,29 @@ impl Index {
         };
         read().map_err(|error| self.failure(&error))
     }
+}
+
+/// Lists of moments as one: each moment counts by its ranks in them (reciprocal rank fusion; Cormack et al., SIGIR 2009).
+fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
+    /// How much less the first rank counts than it would alone.
+    const FLAT: f64 = 60.0;
+    let mut joined: Vec<Moment> = Vec::new();
+    for list in lists {
+        let before = joined.len();
+        for (rank, moment) in list.into_iter().enumerate() {
+            let score = 1.0 / (FLAT + rank as f64 + 1.0);
+            match joined.iter().position(|other| other.is_same(&moment)) {
+                // A text that another prompt brought as well counts once in a list.
+                Some(at) if at < before => joined[at].score += score,
+                Some(_) => {}
+                None => joined.push(Moment { score, ..moment }),
+            }
+        }
+    }
+    // Stable: among equals, the list that comes first goes first.
+    joined.sort_by(|a, b| b.score.total_cmp(&a.score));
+    joined.truncate(most);
+    joined
 }
 
 /// A moment without excerpt and score, from the columns path, start, end, kind, model and text.
@@ -208,6 +239,28 @@ mod tests {
         assert_eq!(of(Filter { shorter_s: Some(2.0), ..Filter::default() }), [0.0]);
         assert_eq!(of(Filter { since_ms: Some(i64::MAX), ..Filter::default() }), [0.0; 0]);
         assert_eq!(of(Filter { until_ms: Some(i64::MAX), ..Filter::default() }).len(), 3);
+    }
+
+    #[test]
+    fn what_is_high_in_both_lists_comes_first_and_words_before_meanings() {
+        let list = |starts: &[f64]| -> Vec<Moment> {
+            let moment = |start: &f64| Moment {
+                path: "/a.mp4".into(),
+                start: *start,
+                end: None,
+                kind: Kind::Seen,
+                parts: Vec::new(),
+                text: String::new(),
+                model: None,
+                score: 7.0,
+            };
+            starts.iter().map(moment).collect()
+        };
+        let starts = |lists, most| joined(lists, most).iter().map(|moment| moment.start).collect::<Vec<_>>();
+        assert_eq!(starts([list(&[1.0, 2.0, 3.0]), list(&[3.0, 4.0])], 9), [3.0, 1.0, 2.0, 4.0]);
+        assert_eq!(starts([list(&[1.0]), list(&[2.0])], 1), [1.0]);
+        assert_eq!(starts([list(&[2.0, 1.0, 1.0]), list(&[])], 9), [2.0, 1.0], "twice in one list");
+        assert_eq!(starts([Vec::new(), list(&[2.0, 1.0])], 9), [2.0, 1.0]);
     }
 
     proptest! {

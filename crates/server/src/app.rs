@@ -1,6 +1,6 @@
 //! What all routes share.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Semaphore;
@@ -30,6 +30,8 @@ pub struct App {
     /// Answers that are being written or read each have a clone.
     pub answers: Arc<()>,
     pub bodies: Arc<Semaphore>,
+    /// Held by the search that asks an engine what it is about.
+    pub reading: Mutex<()>,
     pub models: OnceLock<Ready>,
     /// When the server was started, in seconds since 1970.
     pub created: u64,
@@ -46,6 +48,7 @@ impl App {
             metrics: Metrics::default(),
             answers: Arc::default(),
             bodies: Arc::new(Semaphore::new(bodies.min(Semaphore::MAX_PERMITS))),
+            reading: Mutex::default(),
             models: OnceLock::new(),
             created: now(),
             began: Instant::now(),

@@ -1,14 +1,12 @@
 //! Moments of a library, by words or for a question.
 
 use std::path::{Component, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
-use specreel_client::Remote;
 use specreel_client::moments::{
-    Filter, Kind, LibraryQuestion, Meaning, Moment, MomentFinder, joined, question,
+    Filter, Kind, LibraryQuestion, Meaning, Moment, MomentFinder, Search, question,
 };
 
 use crate::api::Fields;
@@ -26,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[schemars(deny_unknown_fields)]
 pub struct FindMoments {
     /// Words that are all there, in any form; "a phrase" in quotation marks, turn* for beginnings, -word for what is not there, OR
-    /// between two words. Captions in other words that are about the same follow where the index knows what they are about: else try
-    /// synonyms.
+    /// between two words. Captions that say the same in other words are found too if the index has meanings of the loaded model;
+    /// otherwise try synonyms.
     words: String,
     /// True: only what is said. False: only what is seen.
     said: Option<bool>,
@@ -66,14 +64,10 @@ impl FindMoments {
     /// The moments. Blocks.
     pub fn find(&self, app: &App) -> Result<Vec<Moment>, ApiError> {
         let most = self.limit.map_or(SOME, |limit| limit as usize);
-        let (finder, filter) = (finder(app)?, filter(app, self.path.as_deref(), self.said)?);
-        let found = finder.find(&self.words, &filter, most).and_then(|found| {
-            Ok(match meaning(app, &**finder, &self.words)? {
-                None => found,
-                Some(meaning) => joined([found, finder.near(&meaning, &filter, most)?], most),
-            })
-        });
-        found.map_err(|failure| failed(&failure))
+        let finder = Allowed::new(app)?;
+        let filter = filter(app, self.path.as_deref(), self.said)?;
+        let search = Search { filter: &filter, most, read: Some(&|text| Ok(meaning(app, text))) };
+        finder.find(&self.words, search).map_err(|failure| failed(&failure))
     }
 }
 
@@ -90,21 +84,55 @@ impl AskLibrary {
 
     /// The question with its moments; `None` if there are none. Blocks.
     pub fn about(&self, app: &App) -> Result<Option<LibraryQuestion>, ApiError> {
-        let (finder, filter) = (finder(app)?, filter(app, self.path.as_deref(), self.said)?);
+        let finder = Allowed::new(app)?;
+        let filter = filter(app, self.path.as_deref(), self.said)?;
         let most = self.limit.unwrap_or(question::SOME);
-        let asked = meaning(app, &**finder, &self.question).and_then(|meaning| {
-            LibraryQuestion::new(&self.question, meaning.as_ref(), &**finder, &filter, most)
-        });
-        asked.map_err(|failure| failed(&failure))
+        LibraryQuestion::new(&self.question, &finder, &filter, most, Some(&|text| Ok(meaning(app, text))))
+            .map_err(|failure| failed(&failure))
     }
 }
 
-/// What a text is about, where the index knows that of captions by the model that is loaded; `None` elsewhere, and while that is busy.
-fn meaning(app: &App, finder: &dyn MomentFinder, text: &str) -> Result<Option<Meaning>, Failure> {
-    let Some(known) = finder.meaning_model()? else { return Ok(None) };
-    let read = |remote: Remote| remote.meanings(vec![text.to_owned()], PATIENCE).ok();
-    let meaning = app.pool.remote().and_then(read).and_then(Meaning::first);
-    Ok(meaning.filter(|meaning| meaning.model == known))
+/// The moments of videos that requests may name: an index may know others by links below the directories that are allowed.
+struct Allowed<'a> {
+    app: &'a App,
+    finder: &'a dyn MomentFinder,
+}
+
+impl<'a> Allowed<'a> {
+    fn new(app: &'a App) -> Result<Self, ApiError> {
+        let finder = app.defaults.find.as_deref().ok_or_else(|| {
+            let message =
+                "this server has no index; name one with --db, or use a build with the feature `find`";
+            ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_index", message)
+        })?;
+        Ok(Self { app, finder })
+    }
+
+    fn only(&self, found: Result<Vec<Moment>, Failure>) -> Result<Vec<Moment>, Failure> {
+        let is_allowed = |moment: &Moment| self.app.videos.file(&moment.path.to_string_lossy()).is_ok();
+        Ok(found?.into_iter().filter(is_allowed).collect())
+    }
+}
+
+impl MomentFinder for Allowed<'_> {
+    fn find(&self, words: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
+        self.only(self.finder.find(words, search))
+    }
+
+    fn about(&self, question: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
+        self.only(self.finder.about(question, search))
+    }
+
+    fn meaning_models(&self) -> Result<Vec<String>, Failure> {
+        self.finder.meaning_models()
+    }
+}
+
+/// What a text is about, by an engine that is idle; `None` if none is, or another search asks just now.
+fn meaning(app: &App, text: &str) -> Option<Meaning> {
+    let _one = app.reading.try_lock().ok()?;
+    let remote = app.pool.idle()?;
+    Meaning::first(remote.meanings(vec![text.to_owned()], Some(PATIENCE)).ok()?)
 }
 
 /// The code of an index that cannot be read.
@@ -116,16 +144,6 @@ fn failed(failure: &Failure) -> ApiError {
         FailureClass::Usage => error,
         _ => ApiError { status: StatusCode::SERVICE_UNAVAILABLE, code: UNREADABLE, ..error },
     }
-}
-
-fn finder(app: &App) -> Result<&Arc<dyn MomentFinder>, ApiError> {
-    app.defaults.find.as_ref().ok_or_else(|| {
-        ApiError::new(
-            StatusCode::NOT_IMPLEMENTED,
-            "no_index",
-            "this build has no index; it lacks the feature `find`",
-        )
-    })
 }
 
 /// The directories whose files requests may name, as an index may know them: as they were named, and without links.
@@ -140,7 +158,7 @@ fn filter(app: &App, path: Option<&str>, said: Option<bool>) -> Result<Filter, A
     let allowed = directories(app);
     if allowed.is_empty() {
         let message = "this server looks in no directory; start it with --allow-dir DIR";
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "not_allowed", message));
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "not_allowed", message));
     }
     let Some(path) = path else { return Ok(Filter { below: allowed, kind, ..Filter::default() }) };
     let leaves = std::path::Path::new(path).components().any(|part| part == Component::ParentDir);

@@ -102,6 +102,9 @@ pub enum Error {
     /// A part that could not be copied into a file.
     #[error("cannot extract a part of {} into {}: {detail}", .path.display(), .dir.display())]
     NotExtracted { path: PathBuf, dir: PathBuf, detail: String },
+    /// A part in which no picture is shown.
+    #[error("{}: no pictures between {} and {}", .path.display(), clock(.span.start), clock(.span.end))]
+    NoPictures { path: PathBuf, span: Span },
     /// Reading was ended.
     #[error("interrupted")]
     Interrupted,
@@ -170,6 +173,9 @@ impl Error {
             }
             Error::Unfinished(_) => {
                 "record fragmented MP4 (ffmpeg -movflags frag_keyframe+empty_moov), MPEG-TS or Matroska"
+            }
+            Error::NoPictures { .. } => {
+                "the video may have been replaced since it was indexed: run `specreel index` again"
             }
             Error::NotExtracted { .. } => {
                 "check the directory and the free space; or encode it: ffmpeg -ss START -to END -i IN OUT.mp4"

@@ -9,13 +9,16 @@ use ffmpeg_next::{self as ffmpeg, Packet, Rational, codec, ffi, format, format::
 use specreel_record::Span;
 use tempfile::NamedTempFile;
 
-use super::{Error, source::BUFFER, source::Source, timeline::ROUNDING_S};
+use super::{Error, packet::place, source::BUFFER, source::Source, timeline::ROUNDING_S};
 
 /// Sound that belongs to the last pictures may follow them after so many seconds.
 const INTERLEAVED_S: f64 = 2.0;
 
 /// How much earlier a key frame is looked for, in seconds.
 const BACK_S: [f64; 4] = [0.0, 2.0, 10.0, 1e6];
+
+/// Pictures that are kept in memory until it is known whether a later key frame is before the part.
+const MOST_EARLY: usize = 3_000;
 
 /// Muxer and file extension.
 type Container = (&'static str, &'static str);
@@ -25,32 +28,41 @@ const MATROSKA: Container = ("matroska", "mkv");
 /// Copy a part of a video, pictures and sound, into a new file `stem.mp4` or `stem.mkv` in a directory, or `stem-2.mp4` where that is
 /// taken, and return its path. Nothing is encoded again, so the file has all pictures from the last key frame at or before the part;
 /// players of mp4 show them from the part's beginning. Fails if the video cannot be read or has no pictures there, if neither container
-/// takes its codecs, and if the file cannot be written.
-pub fn extract(path: &Path, span: Span, dir: &Path, stem: &str) -> Result<PathBuf, Error> {
+/// takes its codecs, if the file cannot be written, and with [`Error::Interrupted`] as soon as `ends` is true.
+pub fn extract(
+    path: &Path,
+    span: Span,
+    dir: &Path,
+    stem: &str,
+    ends: &dyn Fn() -> bool,
+) -> Result<PathBuf, Error> {
     if !span.is_sound() {
         return Err(Error::Span(span));
     }
     let failed = |detail: String| Error::NotExtracted { path: path.into(), dir: dir.into(), detail };
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let containers = match extension.as_str() {
-        "mp4" | "m4v" | "mov" | "3gp" => [MP4, MATROSKA],
-        _ => [MATROSKA, MP4],
-    };
-    let mut problem = String::new();
+    let is_mp4 = ["mp4", "m4v", "mov", "3gp"].contains(&extension.as_str());
+    let containers = if is_mp4 { [MP4, MATROSKA] } else { [MATROSKA, MP4] };
+    let mut problems = Vec::new();
     for (muxer, extension) in containers {
         let source = Source::open(path)?;
         // As a file that is not temporary.
         let permissions = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(dir);
-        let file = file.map_err(|error| failed(error.to_string()))?;
-        let written =
-            file.reopen().map_err(|_| ffmpeg::Error::Bug).and_then(|out| copy(source, span, muxer, out));
-        match written {
-            Ok(()) => return named(file, dir, stem, extension).map_err(|error| failed(error.to_string())),
-            Err(error) => problem = error.to_string(),
+        let (file, out) = file
+            .and_then(|file| {
+                let out = file.reopen()?;
+                Ok((file, out))
+            })
+            .map_err(|error| failed(error.to_string()))?;
+        match copy(source, span, (muxer, is_mp4 && muxer == MP4.0), out, ends) {
+            Ok(true) => return named(file, dir, stem, extension).map_err(|error| failed(error.to_string())),
+            Ok(false) => return Err(Error::NoPictures { path: path.into(), span }),
+            Err(ffmpeg::Error::Exit) => return Err(Error::Interrupted),
+            Err(error) => problems.push(format!("{extension}: {error}")),
         }
     }
-    Err(failed(problem))
+    Err(failed(problems.join("; ")))
 }
 
 /// Give a finished file the first free name.
@@ -94,7 +106,14 @@ fn go_before(source: &mut Source, start: f64) {
     }
 }
 
-fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), ffmpeg::Error> {
+/// Copy the part into a file. `keeps_tags` says that codecs have the same tags in both containers. False if it has no pictures.
+fn copy(
+    mut source: Source,
+    span: Span,
+    (muxer, keeps_tags): (&str, bool),
+    file: File,
+    ends: &dyn Fn() -> bool,
+) -> Result<bool, ffmpeg::Error> {
     let (start, end) = (source.start_s() + span.start, source.start_s() + span.end);
     let video = source.stream;
     let video_base = source.video().map_or(Rational(1, 1), |stream| stream.time_base());
@@ -108,22 +127,33 @@ fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), f
             copied.push(None);
             continue;
         }
-        // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
-        unsafe { (*stream.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_DEFAULT };
-        let base = stream.time_base();
         let mut added = output.add_stream(codec::Id::None)?;
         added.set_parameters(stream.parameters());
-        added.set_time_base(base);
-        // SAFETY: the stream is alive, and the field is plain. Each container has its own tags, which the muxer sets for 0.
-        unsafe { (*(*added.as_mut_ptr()).codecpar).codec_tag = 0 };
+        added.set_time_base(stream.time_base());
+        // SAFETY: both streams are alive, and the fields are plain; callers may set `discard`. A container that has other tags for its
+        // codecs sets them for 0. The shape of the pixels may be known to the container alone.
+        unsafe {
+            let (from, to) = (stream.as_mut_ptr(), added.as_mut_ptr());
+            (*from).discard = ffi::AVDiscard::AVDISCARD_DEFAULT;
+            if !keeps_tags {
+                (*(*to).codecpar).codec_tag = 0;
+            }
+            if (*from).sample_aspect_ratio.num > 0 {
+                (*to).sample_aspect_ratio = (*from).sample_aspect_ratio;
+                (*(*to).codecpar).sample_aspect_ratio = (*from).sample_aspect_ratio;
+            }
+        }
         copied.push(Some(added.index()));
     }
     output.write_header()?;
-    if span.start > 0.0 {
+    // A seek does not know which of several clocks it arrives at.
+    if span.start > 0.0 && !source.may_jump() {
         go_before(&mut source, start);
     }
     // Pictures refer to earlier ones, from a key frame on: those since the last key frame at or before the part. Sound does not.
     let (mut early, mut has_key, mut shows): (Vec<Packet>, bool, bool) = (Vec::new(), false, false);
+    // What joins the clocks, in seconds: sound follows the pictures.
+    let mut joined_s = 0.0;
     let mut write = |mut packet: Packet, from: Rational, index: usize| {
         let shift = (start / ratio(from)).round() as i64;
         packet.set_pts(packet.pts().map(|stamp| stamp - shift));
@@ -133,10 +163,23 @@ fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), f
         packet.set_stream(index);
         packet.write_interleaved(&mut output)
     };
-    for (stream, packet) in source.input.packets() {
+    for (stream, mut packet) in source.input.packets() {
+        if ends() {
+            return Err(ffmpeg::Error::Exit);
+        }
         let Some(&Some(index)) = copied.get(stream.index()) else { continue };
         let (base, is_picture) = (stream.time_base(), stream.index() == video);
-        let Some(stamp) = packet.dts().or(packet.pts()) else { continue };
+        let Some(raw) = packet.dts().or(packet.pts()).filter(|_| packet.size() > 0) else { continue };
+        if is_picture {
+            place(&mut source.clock, &mut packet);
+            let placed = packet.dts().or(packet.pts()).unwrap_or(raw);
+            joined_s = (placed - raw) as f64 * ratio(base);
+        } else if joined_s != 0.0 {
+            let shift = (joined_s / ratio(base)).round() as i64;
+            packet.set_pts(packet.pts().map(|stamp| stamp + shift));
+            packet.set_dts(packet.dts().map(|stamp| stamp + shift));
+        }
+        let stamp = packet.dts().or(packet.pts()).unwrap_or(raw);
         let at = stamp as f64 * ratio(base);
         if at > end + INTERLEAVED_S {
             break;
@@ -155,7 +198,7 @@ fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), f
                 continue;
             }
             shows |= (shown + packet.duration().max(1)) as f64 * ratio(base) > start;
-            if at <= start {
+            if at <= start && early.len() < MOST_EARLY {
                 early.push(packet);
                 continue;
             }
@@ -165,17 +208,14 @@ fn copy(mut source: Source, span: Span, muxer: &str, file: File) -> Result<(), f
         }
         write(packet, base, index)?;
     }
-    if let Some(&Some(index)) = copied.get(video).filter(|_| shows) {
-        for packet in early {
-            write(packet, video_base, index)?;
-        }
-    } else {
-        return Err(ffmpeg::Error::StreamNotFound);
+    let Some(&Some(index)) = copied.get(video).filter(|_| shows) else { return Ok(false) };
+    for packet in early {
+        write(packet, video_base, index)?;
     }
     output.write_trailer()?;
     // SAFETY: the output is open and has its own writer, whose fields are plain.
     match unsafe { (*(*output.as_ptr()).pb).error } {
-        0 => Ok(()),
+        0 => Ok(true),
         error => Err(error.into()),
     }
 }

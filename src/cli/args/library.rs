@@ -9,12 +9,13 @@ use super::{
     batch::BatchArgs,
     caption::CaptionArgs,
     part::{PartArgs, SceneArgs, Segments, SpeechArgs, SpeechModelArgs, segments},
-    run::{OUTPUT, OutputArgs, RunArgs},
-    values::choice,
+    run::{MODELS, OUTPUT, OutputArgs, RunArgs},
+    values::{choice, device},
 };
 use specreel_batch::{Existing, shard::ShardChoice};
 use specreel_client::moments::{Filter, Kind, question};
 use specreel_record::span::seconds;
+use specreel_tensor::DeviceChoice;
 
 const INDEX: &str = "Index";
 const FILTERS: &str = "Filters";
@@ -28,11 +29,11 @@ pub struct IndexArgs {
     /// File of the index [default: library.db in the data directory]
     #[arg(long, value_name = "FILE", help_heading = INDEX)]
     pub db: Option<PathBuf>,
-    /// Take in what is known of the videos instead of captioning: captions (.txt, .srt, .vtt) or speech (.srt, .vtt, .json) next to
-    /// them, the studio's saved runs (runs), or a file: a data set, or runs that were saved
+    /// Import what is known of the videos instead of captioning them: captions (.txt, .srt, .vtt) or speech (.srt, .vtt, .json) next
+    /// to them, the studio's saved runs, or FILE: a data set or saved runs
     #[arg(long, value_name = "captions|speech|runs|FILE", value_parser = imported, help_heading = INDEX)]
     pub import: Option<Imported>,
-    /// Do not let the model say what each caption is about, for `find --meaning` and `ask`
+    /// Skip reading what each caption is about, which `find --meaning` and `ask` use
     #[arg(long, help_heading = INDEX)]
     pub no_meaning: bool,
     /// Treatment of videos that are in the index
@@ -170,12 +171,18 @@ pub struct FindArgs {
     /// File of the index [default: library.db in the data directory]
     #[arg(long, value_name = "FILE", help_heading = INDEX)]
     pub db: Option<PathBuf>,
-    /// Also find captions in other words that are about the same; loads the target
+    /// Also find captions that say the same in other words; loads the target
     #[arg(long, help_heading = FILTERS)]
     pub meaning: bool,
-    /// The target by which the index knows what captions are about, for --meaning
-    #[arg(long, value_name = "DIR|FILE|ID", help_heading = FILTERS, requires = "meaning")]
+    /// Target that the library was indexed with, for --meaning
+    #[arg(long, value_name = "DIR|FILE|ID", help_heading = MODELS, requires = "meaning")]
     pub target: Option<PathBuf>,
+    /// Device of the target: auto (the best one), cpu, gpu, gpu:N, cuda, cuda:N or metal
+    #[arg(long, value_name = "DEVICE", value_parser = device, help_heading = MODELS, requires = "meaning")]
+    pub device: Option<DeviceChoice>,
+    /// Load the target even if the available memory seems too small
+    #[arg(long, help_heading = MODELS, requires = "meaning")]
+    pub ignore_memory: bool,
     /// In this video, or in those below this directory (repeatable)
     #[arg(long, value_name = "PATH", help_heading = FILTERS)]
     pub r#in: Vec<PathBuf>,
@@ -199,6 +206,19 @@ pub struct FindArgs {
     /// Cut the moments out of their videos, without encoding them again, into files in this directory
     #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub clip: Option<PathBuf>,
+}
+
+impl FindArgs {
+    /// How the target is loaded.
+    pub fn loading(&self) -> RunArgs {
+        let Self { target, device, ignore_memory, .. } = self;
+        RunArgs {
+            target: target.clone(),
+            device: *device,
+            ignore_memory: *ignore_memory,
+            ..RunArgs::default()
+        }
+    }
 }
 
 /// Answer a question about a library from its captions and what is said in it, citing moments.

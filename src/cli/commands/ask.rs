@@ -5,7 +5,7 @@ use crate::cli::args::library::AskArgs;
 use crate::cli::args::run::OutputArgs;
 use crate::cli::output::printer::Printer;
 use crate::cli::resolve::library::file;
-use specreel_client::moments::{LibraryQuestion, Meaning, MomentFinder};
+use specreel_client::moments::{LibraryQuestion, Meaning, MomentFinder, Reader};
 use specreel_engine::memory_check;
 use specreel_library::IndexFile;
 use specreel_record::Cues;
@@ -22,12 +22,13 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     let path = file(db.as_deref())?;
     let finder = IndexFile(path.clone());
     let filter = args.filter.below(paths);
-    let about =
-        |meaning: Option<&Meaning>| LibraryQuestion::new(question, meaning, &finder, &filter, args.limit);
-    // Without meanings it may be that nothing is to be loaded.
-    let known = finder.meaning_model()?;
-    let found = if known.is_some() { None } else { about(None)? };
-    if known.is_none() && found.is_none() {
+    let about = |read: Option<Reader<'_>>| LibraryQuestion::new(question, &finder, &filter, args.limit, read);
+    // By words, before models are loaded: it says what is no question, and that nothing is there to load them for.
+    let by_words = about(None)?;
+    let (_, target) = super::library::target_alone(&Settings::merge(run.layer(), config), run)?;
+    let models = finder.meaning_models()?;
+    let has_meanings = models.contains(&target);
+    if !has_meanings && by_words.is_none() {
         return super::library::nothing(&path, is_quiet);
     }
     if let Some(code) = super::models::offer::missing(run, config, is_quiet)? {
@@ -36,21 +37,22 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     let caption = resolve::stream(Path::new(""), Path::new(""), run, config)?;
     resolve::suggest_drafter(&caption.models, config, is_quiet);
     resolve::tell_unused(run, &[&caption.request.method], is_quiet);
-    let (mut client, interrupt) = loading(caption.models.clone(), run.ignore_memory)?;
-    let found = match known {
-        None => found,
-        Some(known) => {
-            until_loaded(&mut client, &mut Progress::new(!is_quiet))?;
-            let meaning = Meaning::first(client.remote().meanings(vec![question.clone()], Duration::MAX)?);
-            let is_other = meaning.as_ref().is_some_and(|meaning| meaning.model != known);
-            if is_other && !is_quiet {
-                tell!(
-                    "note: the index knows what captions are about by {known}: it is searched by words only"
-                );
-            }
-            about(meaning.as_ref().filter(|_| !is_other))?
-        }
+    let Some((mut client, interrupt)) = super::library::loaded(caption.models.clone(), run, !is_quiet)?
+    else {
+        return Ok(interrupted());
     };
+    let found = if has_meanings {
+        let remote = client.remote();
+        about(Some(&|text| Ok(Meaning::first(remote.meanings(vec![text.to_owned()], None)?))))?
+    } else {
+        by_words
+    };
+    if let (false, [known, ..], false) = (has_meanings, &models[..], is_quiet) {
+        tell!("note: the meanings in the index are those of {known}, so it is searched by words only");
+    }
+    if interrupt.asked() {
+        return Ok(interrupted());
+    }
     let Some(question) = found else { return super::library::nothing(&path, is_quiet) };
     let request = question.request(question.part(), caption.request);
     asked::check_prompt(&request.prompt)?;
@@ -73,31 +75,13 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
         super::caption::one(&mut client, request, &mut log, false, &mut printer, &interrupt, GRACE);
     let code = runtime()?.block_on(answering)?;
     drop(printer);
+    if code != 0 && code != super::caption::INCOMPLETE {
+        return Ok(code);
+    }
     if *json {
         print(&format!("{}\n", question.event(log.run(), log.text())))?;
     } else {
         print(&format!("\n{}", question.sources(log.text())))?;
     }
     Ok(code)
-}
-
-/// Wait until an engine has loaded its models. Fails as the loading.
-pub(super) fn until_loaded(client: &mut Client, progress: &mut Progress) -> Result<(), End> {
-    while let Some(event) = client.next_blocking() {
-        match event.kind {
-            EventKind::Stage { stage, done, total, left_ms } => {
-                progress.stage_with(stage, done, total, left_ms)
-            }
-            EventKind::Ready(_) => {
-                progress.clear();
-                return Ok(());
-            }
-            EventKind::Failed(failure) => {
-                progress.clear();
-                return Err(failure.into());
-            }
-            _ => {}
-        }
-    }
-    Err(Failure::internal("the engine has stopped", "the log has details").into())
 }

@@ -7,8 +7,7 @@ use super::*;
 use crate::cli::args::library::{FindArgs, IndexArgs};
 use crate::cli::args::run::RunArgs;
 use crate::cli::resolve::library::file;
-use specreel_client::Layer;
-use specreel_client::moments::{Filter, Moment, MomentFinder, joined};
+use specreel_client::moments::{Filter, Meaning, Moment, MomentFinder, Reader, Search};
 use specreel_client::present::formats::plural;
 use specreel_library::{Index, IndexFile, lists};
 use specreel_record::{Span, clock};
@@ -57,39 +56,85 @@ pub fn moments(args: &FindArgs, config: &Config) -> Result<i32, End> {
     let path = file(args.db.as_deref())?;
     let filter = Filter { missing: args.missing, ..args.filter.below(&args.r#in) };
     let (finder, most) = (IndexFile(path.clone()), args.limit as usize);
-    let mut hits = finder.find(&typed, &filter, most)?;
+    let search = |read: Option<Reader<'_>>| finder.find(&typed, Search { filter: &filter, most, read });
+    let mut found = search(None)?;
     if args.meaning {
-        let settings = Settings::merge(Layer { target: args.target.clone(), ..Layer::default() }, config);
-        // Before the model is loaded for nothing.
-        if finder.meaning_model()?.is_none() {
-            return Err(Failure::usage(
-                "--meaning: the index does not know what captions are about",
-                "run `specreel index` again, without --no-meaning",
-            )
-            .into());
-        }
-        let Some(meaning) = meaning::of(&typed, &settings, &RunArgs::default(), !args.json)? else {
-            return Ok(interrupted());
-        };
-        hits = joined([hits, finder.near(&meaning, &filter, most)?], most);
+        let run = args.loading();
+        let (models, name) = target_alone(&Settings::merge(run.layer(), config), &run)?;
+        check_meanings(&finder, &name)?;
+        let Some((client, _)) = loaded(models, &run, !args.json)? else { return Ok(interrupted()) };
+        let remote = client.remote();
+        found = search(Some(&|text| Ok(Meaning::first(remote.meanings(vec![text.to_owned()], None)?))))?;
     }
     let text = match args {
         FindArgs { json: true, .. } => {
-            let hits: Vec<Value> = hits.iter().map(Moment::json).collect();
-            format!("{}\n", json!({ "query": typed, "moments": hits }))
+            let found: Vec<Value> = found.iter().map(Moment::json).collect();
+            format!("{}\n", json!({ "query": typed, "moments": found }))
         }
-        FindArgs { m3u: true, .. } => lists::m3u(&hits),
-        FindArgs { edl: true, .. } => lists::edl(&hits),
-        _ => hits.iter().map(|hit| line(hit, terminal::color_stdout(Default::default()))).collect(),
+        FindArgs { m3u: true, .. } => lists::m3u(&found),
+        FindArgs { edl: true, .. } => lists::edl(&found),
+        _ => found.iter().map(|moment| line(moment, terminal::color_stdout(Default::default()))).collect(),
     };
     print(&text)?;
-    if let Some(dir) = args.clip.as_deref().filter(|_| !hits.is_empty()) {
-        return extract(&hits, dir);
+    if let Some(dir) = args.clip.as_deref().filter(|_| !found.is_empty()) {
+        return extract(&found, dir);
     }
-    if !hits.is_empty() {
+    if !found.is_empty() {
         return Ok(0);
     }
     nothing(&path, args.json)
+}
+
+/// The target of these settings without what drafts for it, and its name.
+pub(super) fn target_alone(settings: &Settings, run: &RunArgs) -> Result<(ModelSpec, String), Failure> {
+    let models = ModelSpec { drafter: None, heads: Vec::new(), ..catalog::spec(settings, run.rope)? };
+    let name = models.target_files()?.name();
+    Ok((models, name))
+}
+
+/// Fails if an index has no meanings by a model (class usage).
+fn check_meanings(finder: &IndexFile, model: &str) -> Result<(), Failure> {
+    let known = finder.meaning_models()?;
+    let (error, hint) = match &known[..] {
+        known if known.iter().any(|known| known == model) => return Ok(()),
+        [] => (
+            "--meaning: the index has no meanings".to_owned(),
+            "run `specreel index VIDEO…` without --import and --no-meaning, with a target that can tell; it also captions videos without \
+             a caption",
+        ),
+        known => (
+            format!("--meaning: the index has meanings of {}, not of {model}", known.join(", ")),
+            "name that model with --target, or run `specreel index` with this one",
+        ),
+    };
+    Err(Failure::usage(error, hint))
+}
+
+/// A client of an engine that has loaded these models. `None` if that was interrupted.
+pub(super) fn loaded(
+    models: ModelSpec,
+    run: &RunArgs,
+    is_shown: bool,
+) -> Result<Option<(Client, Interrupt)>, End> {
+    let mut client = Client::start()?;
+    let remote = client.remote().downgrade();
+    let interrupt = listen(move || {
+        remote.cancel(0);
+        remote.cancel_current();
+    })?;
+    client.keep_speeds(Dirs::speeds())?;
+    let mut progress = Progress::new(is_shown);
+    let mut on = |event: &EventKind| {
+        if let EventKind::Stage { stage, done, total, left_ms } = event {
+            progress.stage_with(*stage, *done, *total, *left_ms);
+        }
+    };
+    let ready = runtime()?.block_on(client.load_and_wait(models, run.ignore_memory, &mut on, &interrupt));
+    progress.clear();
+    match ready {
+        Err(_) if interrupt.asked() => Ok(None),
+        ready => Ok(ready?.map(|_| (client, interrupt))),
+    }
 }
 
 /// Copy the moments into files in a directory, which is created if it is not there.
@@ -97,16 +142,24 @@ fn extract(moments: &[Moment], dir: &Path) -> Result<i32, End> {
     std::fs::create_dir_all(dir).map_err(|error| {
         Failure::input(format!("--clip {}: {error}", dir.display()), "name a directory that can be written")
     })?;
-    let mut failed = 0;
+    let interrupt = listen(|| {})?;
+    let (mut failed, mut seen) = (0, Vec::new());
     for moment in moments {
+        // Its caption and what is said in it are of one moment.
+        let place = (&moment.path, moment.start, moment.end);
+        if seen.contains(&place) {
+            continue;
+        }
+        seen.push(place);
         let name = moment.path.file_stem().unwrap_or_default().to_string_lossy();
         let span = match moment.end {
             Some(end) => Span { start: moment.start, end },
             None => Span { start: 0.0, end: f64::MAX },
         };
         let stem = format!("{name} {}", clock(moment.start).replace(':', "."));
-        match specreel_video::extract(&moment.path, span, dir, &stem) {
+        match specreel_video::extract(&moment.path, span, dir, &stem, &|| interrupt.asked()) {
             Ok(path) => tell!("{}", color::plain(&path.to_string_lossy())),
+            Err(specreel_video::Error::Interrupted) => return Ok(interrupted()),
             Err(error) => {
                 failed += 1;
                 let Failure { error, hint, .. } = error.into();

@@ -24,7 +24,11 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
     #[cfg(feature = "find")]
     {
-        defaults.find = Some(resolve::library::finder(args.db.as_deref())?);
+        // Without a home directory, a server that nobody searches starts all the same.
+        defaults.find = match &args.db {
+            Some(db) => Some(resolve::library::finder(Some(db))?),
+            None => resolve::library::finder(None).ok(),
+        };
     }
     let interrupt = listen(|| {})?;
     runtime(async {

@@ -12,7 +12,7 @@ use crate::tui::scan::{self, scan};
 use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
 use specreel_client::catalog::{Pulling, remembered};
-use specreel_client::moments::{self, Filter, LibraryQuestion, Meaning, question};
+use specreel_client::moments::{self, Filter, LibraryQuestion, Meaning, Reader, question};
 use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
@@ -162,20 +162,23 @@ impl Driver {
                     };
                     self.workers.run(find, |problem| Msg::Moments(lost, Err(problem)));
                 }
-                Effect::AskLibrary(question) => {
+                Effect::AskLibrary(question, is_idle) => {
                     let finder = self.config.finder.clone();
                     let engine = self.engine.clone();
                     self.workers.answer(Msg::Asked, move || {
                         let Some(finder) = finder else { return Ok(None) };
-                        let known = finder.meaning_model().map_err(in_words)?;
-                        let read = |_| engine.meanings(vec![question.clone()], PATIENCE).ok();
-                        // By words only, if another model has read the captions, or this one is busy.
-                        let meaning = known.as_ref().and_then(read).and_then(Meaning::first);
-                        let meaning = meaning.filter(|meaning| Some(&meaning.model) == known.as_ref());
-                        let all = Filter::default();
-                        let found =
-                            LibraryQuestion::new(&question, meaning.as_ref(), &*finder, &all, question::SOME);
-                        Ok(found.map_err(in_words)?.map(|question| (question.clone(), question.part())))
+                        // By words only, if the engine is busy.
+                        let read = |text: &str| {
+                            let meanings = engine.meanings(vec![text.to_owned()], Some(PATIENCE));
+                            Ok(meanings.ok().and_then(Meaning::first))
+                        };
+                        let read: Reader<'_> = &read;
+                        let (all, read) = (Filter::default(), is_idle.then_some(read));
+                        let found = LibraryQuestion::new(&question, &*finder, &all, question::SOME, read);
+                        Ok(found.map_err(in_words)?.map(|question| {
+                            let part = question.part();
+                            (question, part)
+                        }))
                     });
                 }
                 Effect::List(folder) => self.workers.answer(Msg::Listed, move || archive::list(&folder)),

@@ -79,8 +79,8 @@ pub(crate) struct Library {
     pub opening: bool,
     /// The clip that is opened for a moment of it, and where that is, in seconds.
     pub moment: Option<(PathBuf, f64)>,
-    /// The moments that were found by the filter or in the box for it, by their videos; the best of each first.
-    pub hits: BTreeMap<PathBuf, Vec<Moment>>,
+    /// What was looked for by the filter or in the box for it, and the moments that have it, by their videos; the best of each first.
+    pub found: (String, BTreeMap<PathBuf, Vec<Moment>>),
     /// The file that was opened and not yet probed.
     pub opened: Option<PathBuf>,
 }
@@ -208,30 +208,36 @@ impl Library {
     }
 
     /// Moments were found by these words: those of the filter also bring their clips into the list, after those with such names.
-    pub fn set_hits(&mut self, moments: Vec<Moment>) {
-        self.hits.clear();
+    pub fn set_moments(&mut self, words: &str, moments: Vec<Moment>) {
+        let mut found: BTreeMap<PathBuf, Vec<Moment>> = BTreeMap::new();
         for moment in moments {
-            self.hits.entry(moment.path.clone()).or_default().push(moment);
+            found.entry(moment.path.clone()).or_default().push(moment);
         }
+        self.found = (words.to_owned(), found);
         self.refresh();
     }
 
-    /// The best moment of a clip, while there is a filter.
-    pub fn hit(&self, entry: &Entry) -> Option<&Moment> {
-        let hits = self.hits.get(&entry.path).filter(|_| !self.filter.is_empty());
-        hits.and_then(|moments| moments.first())
+    /// The moments of a clip that were found last.
+    pub fn moments_of(&self, path: &Path) -> &[Moment] {
+        self.found.1.get(path).map_or(&[], Vec::as_slice)
+    }
+
+    /// The best moment of a clip by the filter.
+    pub fn best_moment(&self, entry: &Entry) -> Option<&Moment> {
+        let is_filter = !self.filter.is_empty() && self.found.0 == self.filter.trim();
+        self.moments_of(&entry.path).first().filter(|_| is_filter)
     }
 
     pub fn set_filter(&mut self, filter: String) {
         self.filter = filter;
-        self.hits.clear();
+        self.found = Default::default();
         self.cursor = 0;
         self.refresh_keeping(None);
     }
 
     pub fn clear_filter(&mut self) {
         self.filter.clear();
-        self.hits.clear();
+        self.found = Default::default();
         self.refresh();
     }
 
@@ -248,7 +254,7 @@ impl Library {
             let shown = std::mem::take(&mut self.shown).into_iter();
             self.shown = fuzzy(&self.filter, Config::DEFAULT.match_paths(), shown, text);
             let named: HashSet<usize> = self.shown.iter().copied().collect();
-            let score = |index: &usize| self.hit(&self.entries[*index]).map(|moment| moment.score);
+            let score = |index: &usize| self.best_moment(&self.entries[*index]).map(|moment| moment.score);
             let others = (0..self.entries.len()).filter(|index| !named.contains(index));
             let mut inside: Vec<(usize, f64)> =
                 others.filter_map(|index| Some((index, score(&index)?))).collect();

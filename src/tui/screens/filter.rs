@@ -18,9 +18,10 @@ pub(crate) fn open(model: &mut Model) {
 
 /// Moments with these words were found.
 pub(crate) fn found(model: &mut Model, words: &str, moments: &Result<Vec<Moment>, String>) {
-    if model.screens.shown::<FilterLine>().is_some() && model.library.filter.trim() == words {
+    // The line may be closed already, with its filter kept.
+    if model.library.filter.trim() == words {
         // What is no search is still the name of a clip.
-        model.library.set_hits(moments.as_ref().map_or_else(|_| Vec::new(), Clone::clone));
+        model.library.set_moments(words, moments.as_ref().map_or_else(|_| Vec::new(), Clone::clone));
     }
 }
 
@@ -33,14 +34,14 @@ pub(crate) fn dropped(model: &mut Model) {
 
 impl Screen for FilterLine {
     fn keys(&self, model: &Model) -> Keys {
-        let is_hit = model.library.selected().is_some_and(|entry| model.library.hit(entry).is_some());
-        Keys::line(if is_hit { "go there" } else { "keep" })
+        let found = model.library.selected().and_then(|entry| model.library.best_moment(entry));
+        Keys::line(if found.is_some() { "go there" } else { "keep" })
     }
 
     /// Keep the filter; a clip that was found by what is in it is previewed there.
     fn choose(&mut self, model: &mut Model) -> Turn {
-        let hit = model.library.selected().and_then(|entry| model.library.hit(entry));
-        let Some((path, start)) = hit.map(|moment| (moment.path.clone(), moment.start)) else {
+        let found = model.library.selected().and_then(|entry| model.library.best_moment(entry));
+        let Some((path, start)) = found.map(|moment| (moment.path.clone(), moment.start)) else {
             return Turn::Leave;
         };
         model.library.moment = Some((path, start));

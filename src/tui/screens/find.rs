@@ -22,6 +22,8 @@ pub(crate) struct FindScreen {
     line: InputLine,
     pub cursor: usize,
     found: Found,
+    /// The moments are those of an answer, which cites their numbers.
+    is_answer: bool,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +46,7 @@ pub(crate) fn open(model: &mut Model) {
             line: InputLine::new(asked.question()),
             found: Found::Moments(asked.moments().to_vec()),
             cursor: 1,
+            is_answer: true,
         },
     });
 }
@@ -110,11 +113,12 @@ impl Screen for FindScreen {
     /// Ask the question, or open the clip of the selected moment and preview it there.
     fn choose(&mut self, model: &mut Model) -> Turn {
         if self.asks() && self.cursor == 0 {
-            model.emit(Effect::AskLibrary(self.words().to_owned()));
+            let is_idle = model.is_ready() && !model.is_busy();
+            model.emit(Effect::AskLibrary(self.words().to_owned(), is_idle));
             return Turn::Leave;
         }
         let Some(moment) = self.selected() else { return Turn::Stay };
-        model.library.set_hits(self.moments().to_vec());
+        model.library.set_moments(self.words(), self.moments().to_vec());
         model.library.moment = Some((moment.path.clone(), moment.start));
         model.emit(Effect::Open(moment.path.to_string_lossy().into_owned()));
         Turn::Leave
@@ -125,7 +129,7 @@ impl Screen for FindScreen {
     }
 
     fn typed(&mut self, model: &mut Model) {
-        self.cursor = 0;
+        (self.cursor, self.is_answer) = (0, false);
         match self.words() {
             "" => self.found = Found::Nothing,
             words => model.emit(Effect::Find(words.to_owned())),
@@ -178,7 +182,7 @@ impl Screen for FindScreen {
             };
             let moment = &self.moments()[number - 1];
             let times = Span::styled(moment.times(), theme.style(Role::Accent));
-            let name = if asks > 0 { format!("[{number}] {}", name(moment)) } else { name(moment) };
+            let name = if self.is_answer { format!("[{number}] {}", name(moment)) } else { name(moment) };
             Row::new([Line::from(name), Line::from(times), excerpt(moment, theme)])
         });
         if let Some(moment) = self.selected() {
@@ -210,27 +214,23 @@ mod tests {
     use crate::tui::effect::VideoFile;
     use crate::tui::testing::{config, press, ready_event, screen};
     use crate::tui::{Msg, Studio, StudioConfig};
-    use specreel_client::moments::{Filter, Meaning, MomentFinder, Part};
+    use specreel_client::moments::{Filter, MomentFinder, Part, Search};
     use specreel_record::Failure;
     use std::sync::Arc;
 
     struct NoIndex;
 
     impl MomentFinder for NoIndex {
-        fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn find(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
 
-        fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn about(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
 
-        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn meaning_models(&self) -> Result<Vec<String>, Failure> {
             Ok(Vec::new())
-        }
-
-        fn meaning_model(&self) -> Result<Option<String>, Failure> {
-            Ok(None)
         }
     }
 
@@ -238,20 +238,16 @@ mod tests {
     struct Here;
 
     impl MomentFinder for Here {
-        fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn find(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
 
-        fn about(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn about(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
             Ok(vec![moment(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into(), 1.0)])
         }
 
-        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn meaning_models(&self) -> Result<Vec<String>, Failure> {
             Ok(Vec::new())
-        }
-
-        fn meaning_model(&self) -> Result<Option<String>, Failure> {
-            Ok(None)
         }
     }
 
@@ -314,9 +310,9 @@ mod tests {
         studio.handle(Msg::Moments("who?".into(), Ok(found)));
         let shown = screen(&studio, 100, 30);
         assert!(shown.contains("Ask the model") && shown.contains("answer it from 2 moments"), "{shown}");
-        assert!(shown.contains("[2] b.mp4") && shown.contains("Enter ask"), "{shown}");
-        assert_eq!(press(&mut studio, "enter"), [Effect::AskLibrary("who?".into())]);
-        let asked = LibraryQuestion::new("who?", None, &Here, &Filter::default(), 8).unwrap().unwrap();
+        assert!(shown.contains("b.mp4") && shown.contains("Enter ask"), "{shown}");
+        assert_eq!(press(&mut studio, "enter"), [Effect::AskLibrary("who?".into(), true)]);
+        let asked = LibraryQuestion::new("who?", &Here, &Filter::default(), 8, None).unwrap().unwrap();
         let span = specreel_record::Span { start: 1.0, end: 6.0 };
         let effects = studio.handle(Msg::Asked(Ok(Some((asked, Some(span))))));
         let Some(Effect::Run(request)) = effects.first() else { panic!("{effects:?}") };
@@ -359,7 +355,10 @@ mod tests {
             "{shown}"
         );
         press(&mut studio, "esc esc");
-        assert!(studio.model().library.hits.is_empty(), "without a filter, nothing is looked for");
+        assert!(
+            studio.model().library.moments_of(&file().path).is_empty(),
+            "without a filter, nothing is looked for"
+        );
     }
 
     #[test]

@@ -196,13 +196,13 @@ fn timeline(
     let last = columns.saturating_sub(1);
     let column = |share: f64| ((share.clamp(0.0, 1.0) * last as f64).round() as usize).min(last);
     let mut marks = vec![' '; columns];
-    let hits = model.library.hits.get(&entry.path).map_or(&[][..], Vec::as_slice);
+    let moments = model.library.moments_of(&entry.path);
     for seconds in &sampled {
         if clock.length > 0.0 && columns > 0 {
             marks[column(1e3 * seconds / clock.length)] = '╷';
         }
     }
-    for moment in hits {
+    for moment in moments {
         if clock.length > 0.0 && columns > 0 {
             marks[column(1e3 * moment.start / clock.length)] = FOUND;
         }
@@ -213,7 +213,7 @@ fn timeline(
         0 => String::new(),
         n => format!("a run samples {n} frames ╷"),
     };
-    let many = match (hits.len(), many.as_str()) {
+    let many = match (moments.len(), many.as_str()) {
         (0, _) => many,
         (n, "") => format!("{n} found {FOUND}"),
         (n, _) => format!("{n} found {FOUND} · {many}"),

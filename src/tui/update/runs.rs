@@ -84,10 +84,13 @@ pub(crate) fn ask_library(model: &mut Model, question: LibraryQuestion, span: Op
     let title = text::clean_line(question.question());
     let prompt = question.prompt();
     model.prompt.remember(question.question());
-    request(
-        model,
-        Subject { video, title, prompt, span, question: Some(Arc::new(question)), ..Subject::default() },
-    );
+    let question = Some(Arc::new(question));
+    let subject = Subject { video, title, prompt, span, question, ..Subject::default() };
+    // What is being captioned goes on.
+    match is_behind_another(model, &subject) {
+        true => enqueue(model, subject),
+        false => request(model, subject),
+    }
 }
 
 fn shown_subject(model: &Model) -> Option<Subject> {

@@ -73,8 +73,8 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     let lines = visible.iter().enumerate().map(|(at, entry)| {
         let dir = if shared(entry) { for_dir(entry) } else { 0 };
         let shows = (dirs || dir > 0, dir);
-        if let Some(moment) = library.hit(entry) {
-            return hit_line(entry, moment, tag(model, entry), top + at == library.cursor, columns, theme);
+        if let Some(moment) = library.best_moment(entry) {
+            return moment_line(entry, moment, tag(model, entry), top + at == library.cursor, columns, theme);
         }
         entry_line(entry, tag(model, entry), shows, top + at == library.cursor, columns, theme)
     });
@@ -157,7 +157,7 @@ fn entry_line(
 }
 
 /// `▸ title ✓  0:12 …a red van turns…`, of a clip that was found by what is in it.
-fn hit_line(
+fn moment_line(
     entry: &Entry,
     moment: &Moment,
     tag: Tag,

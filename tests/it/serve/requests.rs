@@ -85,6 +85,13 @@ pub fn search(server: &Server) {
     let found = server.ok("/v1/search", &json!({"words": "vans", "limit": 5}));
     let data = found["data"].as_array().unwrap();
     assert!(data.len() == 1 && data[0]["video"] == "a.mp4" && data[0]["start"] == 1.0, "{found}");
+    assert_eq!(data[0]["model"], "a.srt");
+    assert!(!found.to_string().contains(&*home.to_string_lossy()), "a path is told: {found}");
+    // A link below the directory leads to a file that no request may name.
+    std::os::unix::fs::symlink(home.join("secret.mp4"), home.join("clips/link.mp4")).unwrap();
+    std::fs::write(home.join("clips/link.txt"), "A hidden zebra.").unwrap();
+    server.program.run(&["index", "clips/link.mp4", "--import", "captions"]).ok();
+    assert_eq!(server.ok("/v1/search", &json!({"words": "zebra"}))["data"], json!([]));
     // Its name is one that a question can have.
     server.ok("/v1/chat/completions", &ask(&json!({"max_tokens": 1}), data[0]["video"].as_str().unwrap()));
     assert_eq!(server.ok("/v1/search", &json!({"words": "van", "path": "a.mp4"}))["data"][0], data[0]);

@@ -5,7 +5,7 @@ use specreel_engine::{Constraint, RunRequest};
 use specreel_record::{Failure, Span};
 use specreel_video::{Sampling, segments};
 
-use super::{Filter, Kind, Meaning, Moment, MomentFinder, joined};
+use super::{Filter, Kind, Moment, MomentFinder, Reader, Search};
 use crate::present::text::{clean_line, shortened};
 
 /// Moments that a model is given, unless a person says how many, and at most.
@@ -43,24 +43,17 @@ pub struct LibraryQuestion {
 }
 
 impl LibraryQuestion {
-    /// Find the moments of a question, by its words and, if that is known, by what it is about; `None` if there are none. Fails as
-    /// [`MomentFinder::about`] and [`MomentFinder::near`].
+    /// Find the moments of a question; `None` if there are none. Fails as [`MomentFinder::about`].
     pub fn new(
         question: &str,
-        meaning: Option<&Meaning>,
         finder: &dyn MomentFinder,
         filter: &Filter,
         most: u32,
+        read: Option<Reader<'_>>,
     ) -> Result<Option<Self>, Failure> {
         let mut moments: Vec<Moment> = Vec::new();
-        let wanted = most as usize * 2;
-        let by_words = finder.about(question, filter, wanted)?;
-        let found = match meaning {
-            None => by_words,
-            Some(meaning) => joined([by_words, finder.near(meaning, filter, wanted)?], wanted),
-        };
         // Several prompts may have been answered about one moment, and files may be gone without being marked.
-        for moment in found {
+        for moment in finder.about(question, Search { filter, most: most as usize * 2, read })? {
             let is_same = |other: &Moment| {
                 (&other.path, other.kind) == (&moment.path, moment.kind)
                     && (other.start, other.end) == (moment.start, moment.end)
@@ -102,8 +95,8 @@ impl LibraryQuestion {
             prompt: self.prompt(),
             preset: None,
             sampling: match base.sampling {
-                Sampling::Frames(count) => Sampling::Frames(count),
-                _ => Sampling::Frames(FRAMES as usize),
+                Sampling::Auto => Sampling::Frames(FRAMES as usize),
+                chosen => chosen,
             },
             constraint: self.constraint(),
             ..base
@@ -127,11 +120,10 @@ impl LibraryQuestion {
             )
         };
         let lines: String = self.moments.iter().enumerate().map(line).collect();
-        let example = self.moments.len().min(2);
+        // No example of a number: small models would cite it.
         format!(
-            "{HEAD}{lines}\n\
-             Answer the question from these moments, and cite each moment that you use by its number in brackets, such as \
-             [{example}]. If they do not answer it, say so.{BEFORE}{}",
+            "{HEAD}{lines}\nAnswer the question from these moments, and cite each moment that you use by its number in brackets, as it \
+             stands in the list. If they do not answer it, say so.{BEFORE}{}",
             self.question
         )
     }
@@ -196,20 +188,16 @@ mod tests {
     struct Found(Vec<Moment>);
 
     impl MomentFinder for Found {
-        fn find(&self, _: &str, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
+        fn find(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
             Ok(Vec::new())
         }
 
-        fn about(&self, _: &str, _: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
-            Ok(self.0.iter().take(most).cloned().collect())
+        fn about(&self, _: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
+            Ok(self.0.iter().take(search.most).cloned().collect())
         }
 
-        fn near(&self, _: &Meaning, _: &Filter, _: usize) -> Result<Vec<Moment>, Failure> {
-            Ok(self.0.iter().rev().take(1).cloned().collect())
-        }
-
-        fn meaning_model(&self) -> Result<Option<String>, Failure> {
-            Ok(None)
+        fn meaning_models(&self) -> Result<Vec<String>, Failure> {
+            Ok(Vec::new())
         }
     }
 
@@ -225,17 +213,7 @@ mod tests {
             score: 1.0,
         };
         let found = Found(texts.iter().map(moment).collect());
-        LibraryQuestion::new(" Who falls? ", None, &found, &Filter::default(), most).unwrap()
-    }
-
-    #[test]
-    fn what_is_about_the_same_counts_too() {
-        let moments = asked(&[("A man falls.", 1.0), ("A dog.", 2.0), ("A slip.", 3.0)], 8).unwrap().moments;
-        let meaning = Meaning { model: "m".into(), vector: vec![1.0] };
-        let found =
-            LibraryQuestion::new("Who?", Some(&meaning), &Found(moments), &Filter::default(), 2).unwrap();
-        let starts: Vec<f64> = found.unwrap().moments().iter().map(|moment| moment.start).collect();
-        assert_eq!(starts, [3.0, 1.0], "the last one is in both lists");
+        LibraryQuestion::new(" Who falls? ", &found, &Filter::default(), most, None).unwrap()
     }
 
     #[test]
@@ -250,7 +228,9 @@ mod tests {
             "{prompt}"
         );
         assert!(
-            prompt.ends_with("such as [2]. If they do not answer it, say so.\nQuestion: Who falls?"),
+            prompt.ends_with(
+                "as it stands in the list. If they do not answer it, say so.\nQuestion: Who falls?"
+            ),
             "{prompt}"
         );
         assert_eq!((super::asked(&prompt), super::asked("Who falls?")), ("Who falls?", "Who falls?"));

@@ -125,11 +125,9 @@ impl Pool {
         state.dispatch();
     }
 
-    /// An engine that can be asked what texts are about: an idle one, if there is one.
-    pub fn remote(&self) -> Option<Remote> {
-        let state = self.state();
-        let engines = || state.engines.iter().flatten();
-        engines().find(|engine| engine.run.is_none()).or(engines().next()).map(|engine| engine.remote.clone())
+    /// An idle engine.
+    pub fn idle(&self) -> Option<Remote> {
+        self.state().idle().next().map(|(_, engine)| engine.remote.clone())
     }
 
     pub fn feed(&self) -> &Feed {

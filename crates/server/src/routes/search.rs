@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::{Request, State};
 use serde_json::{Value, json};
 use specreel_client::moments::Moment;
+use std::path::{Path, PathBuf};
 
 use super::{blocking, chat::json_body};
 use crate::{
     api,
-    app::SharedApp,
+    app::{App, SharedApp},
     error::ApiError,
     search::{self, FindMoments, UNREADABLE},
 };
@@ -29,14 +30,24 @@ pub async fn search(State(app): State<SharedApp>, request: Request) -> Result<Js
             _ => error,
         })?;
         let directories = search::directories(&app);
-        let data: Vec<Value> = moments.into_iter().map(|moment| below(moment, &directories).json()).collect();
+        let data: Vec<Value> =
+            moments.into_iter().map(|moment| named(&app, moment, &directories).json()).collect();
         Ok(Json(json!({ "object": "list", "data": data })))
     })
     .await
 }
 
-/// A moment with the name that requests have for its video: a path below an allowed directory.
-fn below(moment: Moment, directories: &[std::path::PathBuf]) -> Moment {
-    let path = directories.iter().find_map(|dir| moment.path.strip_prefix(dir).ok().map(ToOwned::to_owned));
-    Moment { path: path.unwrap_or_default(), ..moment }
+/// A moment with the name that requests have for its video, a path below an allowed directory, and without other paths.
+fn named(app: &App, moment: Moment, directories: &[PathBuf]) -> Moment {
+    let real = std::fs::canonicalize(&moment.path).ok();
+    let means_it =
+        |name: &&Path| app.videos.file(&name.to_string_lossy()).ok().map(|video| video.path) == real;
+    let names = directories.iter().filter_map(|dir| moment.path.strip_prefix(dir).ok());
+    let path = names.into_iter().find(means_it).unwrap_or(&moment.path).to_owned();
+    // The file that an imported caption comes from.
+    let model = moment.model.map(|model| match Path::new(&model) {
+        file if file.is_absolute() => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        _ => model,
+    });
+    Moment { path, model, ..moment }
 }

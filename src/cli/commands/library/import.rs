@@ -159,7 +159,7 @@ fn of_file(path: &Path) -> Result<Known, Failure> {
     Ok(known)
 }
 
-/// The captions of the saved runs in a directory, the newest of each prompt. Other files are skipped.
+/// The captions of the saved runs in a directory, the newest of each prompt.
 fn runs_in(dir: &Path) -> Result<Known, Failure> {
     let mut known = Known::default();
     if dir.as_os_str().is_empty() {
@@ -174,9 +174,9 @@ fn runs_in(dir: &Path) -> Result<Known, Failure> {
     // File names start with the time.
     files.sort();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "jsonl")) {
-        let session = Session::bytes(file).and_then(|bytes| Session::salvage(&bytes, file));
-        if let Ok((session, _)) = session {
-            runs(&mut known, &session);
+        match Session::bytes(file).and_then(|bytes| Session::salvage(&bytes, file)) {
+            Ok((session, _)) => runs(&mut known, &session),
+            Err(error) => tell!("skipped: {}", color::plain(&error.to_string())),
         }
     }
     Ok(known)
@@ -184,7 +184,6 @@ fn runs_in(dir: &Path) -> Result<Known, Failure> {
 
 /// The captions of finished runs: of a whole video, or of its segments together.
 fn runs(known: &mut Known, session: &Session) {
-    let mut captions: BTreeMap<(PathBuf, String), Caption> = BTreeMap::new();
     for number in session.runs() {
         let mut log = RunLog::new(number);
         for line in session.lines.iter().filter(|line| line.event.run == number) {
@@ -196,25 +195,30 @@ fn runs(known: &mut Known, session: &Session) {
         if started.summary_of.is_some() || !started.before.is_empty() || question::asked(prompt) != prompt {
             continue;
         }
+        // A video that is gone has no captions to keep.
+        let Ok(path) = std::fs::canonicalize(&started.video) else { continue };
+        let captions = known.entry(path).or_default();
+        let at = captions.iter().position(|caption| caption.prompt == prompt).unwrap_or_else(|| {
+            captions.push(Caption { prompt: prompt.to_owned(), ..Caption::default() });
+            captions.len() - 1
+        });
+        let caption = &mut captions[at];
         let text = log.text().trim().to_owned();
-        let caption = captions.entry((started.video.clone().into(), prompt.to_owned())).or_default();
-        caption.prompt = prompt.to_owned();
+        match started.span {
+            None => (caption.text, caption.pieces) = (text, Vec::new()),
+            // A caption of the whole says more than one of a part.
+            Some(_) if !caption.text.is_empty() => continue,
+            // One that was captioned again has its newer caption.
+            Some(span) => {
+                caption.pieces.retain(|(other, _)| other.end <= span.start || other.start >= span.end);
+                caption.pieces.extend(timed(span, &text));
+                caption.pieces.sort_by(|(a, _), (b, _)| a.start.total_cmp(&b.start));
+            }
+        }
         caption.made =
             [("target", started.target.clone().into()), ("method", started.method["name"].clone())]
                 .map(|(key, value): (&str, Value)| (key.to_owned(), value))
                 .into_iter()
                 .collect();
-        match started.span {
-            // One that was captioned again has its newer caption.
-            Some(span) => {
-                caption.pieces.retain(|(other, _)| other.end <= span.start || other.start >= span.end);
-                caption.pieces.extend(timed(span, &text));
-            }
-            None => (caption.text, caption.pieces) = (text, Vec::new()),
-        }
-    }
-    for ((path, _), mut caption) in captions {
-        caption.pieces.sort_by(|(a, _), (b, _)| a.start.total_cmp(&b.start));
-        keep(known, &path, caption);
     }
 }
