@@ -446,3 +446,25 @@ fn drafters_take_turns_within_a_run() {
         assert!(names.iter().all(|name| name.starts_with("draft model that sees ")), "{names:?}");
     }
 }
+
+#[test]
+fn texts_have_meanings_unless_nobody_waits_any_more() {
+    let mut rig = Rig::new();
+    let ask = |handle: &EngineHandle, until: Option<Instant>| {
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
+        let texts = ["a star", "two stars", "a star"].map(str::to_owned).to_vec();
+        handle.send(Command::Meanings(MeaningRequest { texts, until, reply })).unwrap();
+        answer.recv().unwrap()
+    };
+    let Meanings { model, vectors } = ask(&rig.handle, None).unwrap();
+    assert_eq!(model, "gqa_tied");
+    assert!(vectors[0] == vectors[2] && vectors[0] != vectors[1]);
+    let length = |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    assert!(vectors.iter().all(|vector| (length(vector) - 1.0).abs() < 1e-5));
+    assert!(ask(&rig.handle, Some(Instant::now())).unwrap_err().error.contains("nobody waits"));
+    // A run goes on as before.
+    let request = rig.request("first");
+    assert_eq!(rig.run(request).1, None);
+    let (empty, _events) = Engine::start().unwrap();
+    assert!(ask(&empty, None).unwrap_err().error.contains("no models are loaded"));
+}

@@ -58,7 +58,7 @@ CREATE TABLE meanings (
     caption INTEGER NOT NULL REFERENCES captions (id) ON DELETE CASCADE,
     model TEXT NOT NULL,
     vector BLOB NOT NULL,
-    UNIQUE (caption, model)
+    UNIQUE (model, caption)
 ) STRICT;
 CREATE TABLE unable (model TEXT PRIMARY KEY) STRICT;
 ",
