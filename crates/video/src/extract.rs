@@ -151,7 +151,8 @@ fn copy(
         go_before(&mut source, start);
     }
     // Pictures refer to earlier ones, from a key frame on: those since the last key frame at or before the part. Sound does not.
-    let (mut early, mut has_key, mut shows): (Vec<Packet>, bool, bool) = (Vec::new(), false, false);
+    let (mut early, mut late): (Vec<Packet>, Vec<Packet>) = Default::default();
+    let (mut has_key, mut shows) = (false, false);
     // What joins the clocks, in seconds: sound follows the pictures.
     let mut joined_s = 0.0;
     let mut write = |mut packet: Packet, from: Rational, index: usize| {
@@ -202,7 +203,12 @@ fn copy(
                 early.push(packet);
                 continue;
             }
-            for packet in early.drain(..) {
+            // Later pictures are there only for those before them that refer to them.
+            if shown as f64 * ratio(base) >= end - ROUNDING_S {
+                late.push(packet);
+                continue;
+            }
+            for packet in early.drain(..).chain(late.drain(..)) {
                 write(packet, base, index)?;
             }
         }

@@ -351,7 +351,7 @@ mod tests {
         press(&mut studio, "enter");
         let shown = screen(&studio, 100, 30);
         assert!(
-            shown.contains("Preview") && shown.contains("2 found ▼") && shown.contains("0:02"),
+            shown.contains("Preview") && shown.contains("2 found ▼") && shown.contains("2.0 / 8.0 s"),
             "{shown}"
         );
         press(&mut studio, "esc esc");

@@ -44,9 +44,13 @@ fn named(app: &App, moment: Moment, directories: &[PathBuf]) -> Moment {
         |name: &&Path| app.videos.file(&name.to_string_lossy()).ok().map(|video| video.path) == real;
     let names = directories.iter().filter_map(|dir| moment.path.strip_prefix(dir).ok());
     let path = names.into_iter().find(means_it).unwrap_or(&moment.path).to_owned();
-    // The file that an imported caption comes from.
+    // The file that an imported caption comes from; ids of models have slashes as well.
+    let is_file = |model: &Path| {
+        let ending = model.extension().unwrap_or_default();
+        model.is_absolute() || ["json", "srt", "txt", "vtt"].iter().any(|known| ending == *known)
+    };
     let model = moment.model.map(|model| match Path::new(&model) {
-        file if file.is_absolute() => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        file if is_file(file) => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         _ => model,
     });
     Moment { path, model, ..moment }
