@@ -268,7 +268,7 @@ mod tests {
         };
         let all = Filter::default();
         assert_eq!(texts(&anything(), &all), ["a bus", "a van"]);
-        assert_eq!(texts(&Query::parse("x -buses").unwrap(), &all), ["a van", "a tree"]);
+        assert_eq!(texts(&Query::parse("x -bus").unwrap(), &all), ["a van", "a tree"]);
         let below = Filter { below: vec![dir.path().join("2.mp4")], ..Filter::default() };
         assert_eq!(texts(&anything(), &below), ["a tree"]);
         assert_eq!(texts(&anything(), &Filter { kind: Some(Kind::Said), ..Filter::default() }), [""; 0]);
