@@ -11,6 +11,8 @@ use super::{Index, Query, search};
 const CHUNK: usize = 256;
 /// Longest excerpt of a caption that was found by what it is about, in bytes.
 const EXCERPT: usize = 160;
+/// Captions whose mean is that of all.
+const SAMPLE: usize = 10_000;
 /// The largest value of a quantized vector.
 const LARGEST: f32 = 127.0;
 
@@ -107,20 +109,26 @@ impl Index {
                 values.extend(quantized.iter().map(|value| value.cast_signed()));
             }
         }
+        let rows = || scales.iter().zip(values.chunks_exact(width.max(1)));
+        // That of many says what that of all does.
+        let step = captions.len().div_ceil(SAMPLE).max(1);
+        let counted = captions.len().div_ceil(step) as f32;
         let mut mean = vec![0f32; width];
-        for (scale, row) in scales.iter().zip(values.chunks_exact(width.max(1))) {
-            let share = scale / captions.len() as f32;
+        for (scale, row) in rows().step_by(step) {
+            let share = scale / counted;
             mean.iter_mut().zip(row).for_each(|(sum, value)| *sum += share * f32::from(*value));
         }
         let wanted: Vec<f32> = vector.iter().zip(&mean).map(|(value, mean)| value - mean).collect();
         let (shift, square) = (dot(&mean, &wanted), dot(&mean, &mean));
         let length = dot(&wanted, &wanted).sqrt();
+        let (mean, wanted) = (Fixed::of(&mean), Fixed::of(&wanted));
         let score = |(scale, row): (&f32, &[i8])| {
-            let [with, common, own] = sums(row, &wanted, &mean);
-            let left = (scale * scale * own - 2.0 * scale * common + square).max(f32::MIN_POSITIVE);
+            let own = sum(row.iter().map(|value| i32::from(*value) * i32::from(*value)));
+            let (with, common) = (wanted.dot(row), mean.dot(row));
+            let left = (scale * scale * own as f32 - 2.0 * scale * common + square).max(f32::MIN_POSITIVE);
             (scale * with - shift) / (left.sqrt() * length).max(f32::MIN_POSITIVE)
         };
-        let scores = scales.iter().zip(values.chunks_exact(width.max(1))).map(score);
+        let scores = rows().map(score);
         let mut ranked: Vec<(i64, f32)> = captions.into_iter().zip(scores).collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         Ok(ranked)
@@ -161,22 +169,30 @@ impl Index {
     }
 }
 
-/// The products of a row with two vectors and with itself, in lanes that processors add at once.
-fn sums(row: &[i8], wanted: &[f32], mean: &[f32]) -> [f32; 3] {
-    const LANES: usize = 16;
-    let mut lanes = [[0f32; LANES]; 3];
-    let parts = row.chunks(LANES).zip(wanted.chunks(LANES)).zip(mean.chunks(LANES));
-    for ((row, wanted), mean) in parts {
-        let [with, common, own] = &mut lanes;
-        let sums = with.iter_mut().zip(common).zip(own);
-        for ((((with, common), own), value), (wanted, mean)) in sums.zip(row).zip(wanted.iter().zip(mean)) {
-            let value = f32::from(*value);
-            *with += value * wanted;
-            *common += value * mean;
-            *own += value * value;
-        }
+/// A vector in whole steps: sums of whole numbers may be taken in any order, so processors take many at once.
+struct Fixed {
+    step: f32,
+    values: Vec<i16>,
+}
+
+impl Fixed {
+    /// Sums over 8,000 values of a row do not overflow.
+    const LARGEST: f32 = 2047.0;
+
+    fn of(vector: &[f32]) -> Self {
+        let largest = vector.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+        let step = (largest / Self::LARGEST).max(f32::MIN_POSITIVE);
+        Self { step, values: vector.iter().map(|value| (value / step).round() as i16).collect() }
     }
-    lanes.map(|lanes| lanes.iter().sum())
+
+    fn dot(&self, row: &[i8]) -> f32 {
+        sum(row.iter().zip(&self.values).map(|(a, b)| i32::from(*a) * i32::from(*b))) as f32 * self.step
+    }
+}
+
+/// A sum that does not overflow.
+fn sum(values: impl Iterator<Item = i32>) -> i32 {
+    values.fold(0, i32::wrapping_add)
 }
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -9,7 +9,7 @@ use ffmpeg_next::{self as ffmpeg, Packet, Rational, codec, ffi, format, format::
 use specreel_record::Span;
 use tempfile::NamedTempFile;
 
-use super::{Error, packet::place, source::BUFFER, source::Source, timeline::ROUNDING_S};
+use super::{Error, Video, packet::place, source::BUFFER, source::Source, timeline::ROUNDING_S};
 
 /// Sound that belongs to the last pictures may follow them after so many seconds.
 const INTERLEAVED_S: f64 = 2.0;
@@ -44,8 +44,18 @@ pub fn extract(
     let is_mp4 = ["mp4", "m4v", "mov", "3gp"].contains(&extension.as_str());
     let containers = if is_mp4 { [MP4, MATROSKA] } else { [MATROSKA, MP4] };
     let mut problems = Vec::new();
+    let Video { source, timeline, .. } = Video::open(path)?;
+    let tick = source.tick();
+    let zero_s =
+        timeline.stamp(0).map_or(source.start_s(), |first| first as f64 * tick - timeline.seconds(0));
+    let part = Part {
+        start_s: zero_s + span.start,
+        end_s: zero_s + span.end,
+        // A seek does not know which of several clocks it arrives at.
+        seeks: span.start > 0.0 && !timeline.is_sequential(),
+    };
     for (muxer, extension) in containers {
-        let source = Source::open(path)?;
+        let source = source.reopen()?;
         // As a file that is not temporary.
         let permissions = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(dir);
@@ -55,7 +65,7 @@ pub fn extract(
                 Ok((file, out))
             })
             .map_err(|error| failed(error.to_string()))?;
-        match copy(source, span, (muxer, is_mp4 && muxer == MP4.0), out, ends) {
+        match copy(source, part, (muxer, is_mp4 && muxer == MP4.0), out, ends) {
             Ok(true) => return named(file, dir, stem, extension).map_err(|error| failed(error.to_string())),
             Ok(false) => return Err(Error::NoPictures { path: path.into(), span }),
             Err(ffmpeg::Error::Exit) => return Err(Error::Interrupted),
@@ -78,6 +88,15 @@ fn named(mut file: NamedTempFile, dir: &Path, stem: &str, extension: &str) -> io
         }
         number += 1;
     }
+}
+
+/// A part by the time stamps of its file, on one clock.
+#[derive(Clone, Copy)]
+struct Part {
+    start_s: f64,
+    end_s: f64,
+    /// Whether its beginning can be gone to.
+    seeks: bool,
 }
 
 /// Seconds per tick.
@@ -109,12 +128,12 @@ fn go_before(source: &mut Source, start: f64) {
 /// Copy the part into a file. `keeps_tags` says that codecs have the same tags in both containers. False if it has no pictures.
 fn copy(
     mut source: Source,
-    span: Span,
+    part: Part,
     (muxer, keeps_tags): (&str, bool),
     file: File,
     ends: &dyn Fn() -> bool,
 ) -> Result<bool, ffmpeg::Error> {
-    let (start, end) = (source.start_s() + span.start, source.start_s() + span.end);
+    let Part { start_s: start, end_s: end, seeks } = part;
     let video = source.stream;
     let video_base = source.video().map_or(Rational(1, 1), |stream| stream.time_base());
     let io = StreamIo::from_write_seek_with_capacity(file, BUFFER)?;
@@ -146,8 +165,7 @@ fn copy(
         copied.push(Some(added.index()));
     }
     output.write_header()?;
-    // A seek does not know which of several clocks it arrives at.
-    if span.start > 0.0 && !source.may_jump() {
+    if seeks {
         go_before(&mut source, start);
     }
     // Pictures refer to earlier ones, from a key frame on: those since the last key frame at or before the part. Sound does not.

@@ -25,14 +25,17 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     let about = |read: Option<Reader<'_>>| LibraryQuestion::new(question, &finder, &filter, args.limit, read);
     // By words, before models are loaded: it says what is no question, and that nothing is there to load them for.
     let by_words = about(None)?;
-    let (_, target) = super::library::target_alone(&Settings::merge(run.layer(), config), run)?;
     let models = finder.meaning_models()?;
-    let has_meanings = models.contains(&target);
-    if !has_meanings && by_words.is_none() {
+    if by_words.is_none() && models.is_empty() {
         return super::library::nothing(&path, is_quiet);
     }
     if let Some(code) = super::models::offer::missing(run, config, is_quiet)? {
         return Ok(code);
+    }
+    let (_, target) = super::library::target_alone(&Settings::merge(run.layer(), config), run)?;
+    let has_meanings = models.contains(&target);
+    if by_words.is_none() && !has_meanings {
+        return super::library::nothing(&path, is_quiet);
     }
     let caption = resolve::stream(Path::new(""), Path::new(""), run, config)?;
     resolve::suggest_drafter(&caption.models, config, is_quiet);
