@@ -169,7 +169,9 @@ fn copy(
         go_before(&mut source, start);
     }
     // Pictures refer to earlier ones, from a key frame on: those since the last key frame at or before the part. Sound does not.
-    let (mut early, mut late): (Vec<Packet>, Vec<Packet>) = Default::default();
+    let (mut early, mut late): (Vec<Packet>, Vec<(i64, Packet)>) = Default::default();
+    // The last of the late pictures that were needed.
+    let mut latest: Option<i64> = None;
     let (mut has_key, mut shows) = (false, false);
     // What joins the clocks, in seconds: sound follows the pictures.
     let mut joined_s = 0.0;
@@ -221,12 +223,13 @@ fn copy(
                 early.push(packet);
                 continue;
             }
-            // Later pictures are there only for those before them that refer to them.
-            if shown as f64 * ratio(base) >= end - ROUNDING_S {
-                late.push(packet);
+            // Later pictures are there only for those before them that refer to them, and without gaps.
+            if shown as f64 * ratio(base) >= end - ROUNDING_S && latest.is_none_or(|latest| shown > latest) {
+                late.push((shown, packet));
                 continue;
             }
-            for packet in early.drain(..).chain(late.drain(..)) {
+            latest = late.iter().map(|(shown, _)| Some(*shown)).fold(latest, Option::max);
+            for packet in early.drain(..).chain(late.drain(..).map(|(_, packet)| packet)) {
                 write(packet, base, index)?;
             }
         }

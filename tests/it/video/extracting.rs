@@ -36,7 +36,8 @@ fn the_frames_of_a_part_are_in_the_file() {
         let begins = if is_mp4 { first == 25 } else { (12..=25).contains(&first) };
         assert!(begins, "{}: from {first}", clip.extension);
         let last = *shown.last().unwrap();
-        assert_eq!(last, 49, "{}", clip.extension);
+        // The last ones may refer to pictures that follow the part.
+        assert!((49..=51).contains(&last), "{}: to {last}", clip.extension);
         assert!((first..=last).all(|number| shown.contains(&number)), "{}: {shown:?}", clip.extension);
         // Another one does not replace it.
         let again = extract(&file.path, span, dir.path(), "a part", &|| false).unwrap();
@@ -54,7 +55,7 @@ fn a_part_of_appended_recordings_is_where_it_is_shown() {
     let span = Span { start: 2.4, end: 3.2 };
     let shown = numbers(&extract(&twice.path, span, dir.path(), "x", &|| false).unwrap());
     // Two seconds are one recording; the rest is the second one, from its key frame on.
-    assert!((0..=10).contains(&shown[0]) && *shown.last().unwrap() == 29, "{shown:?}");
+    assert!((0..=10).contains(&shown[0]) && (29..=31).contains(shown.last().unwrap()), "{shown:?}");
 }
 
 #[test]
