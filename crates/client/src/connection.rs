@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use crate::moments::Meaning;
 use specreel_engine::{Command, Engine, EngineHandle, MeaningRequest, Meanings};
 use specreel_model::ModelSpec;
 use specreel_record::{Event, Failure};
@@ -69,6 +70,11 @@ impl Remote {
                 Failure::internal("the engine has stopped", "the log has details")
             }
         })?
+    }
+
+    /// What one text is about, as [`meanings`](Self::meanings).
+    pub fn meaning(&self, text: &str, patience: Option<Duration>) -> Result<Option<Meaning>, Failure> {
+        Ok(Meaning::first(self.meanings(vec![text.to_owned()], patience)?))
     }
 
     /// What does the same while the client is there, and does not keep the engine.

@@ -60,8 +60,7 @@ pub struct Moment {
     pub text: String,
     /// The model that wrote it, or the file that it comes from.
     pub model: Option<String>,
-    /// How well it fits; higher is better. By words it is that of BM25, by meaning a cosine, and where both are joined a sum of
-    /// reciprocal ranks.
+    /// How well it fits; higher is better. By words alone it is the score of BM25; with meanings it is a sum of reciprocal ranks.
     pub score: f64,
 }
 

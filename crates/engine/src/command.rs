@@ -214,7 +214,7 @@ pub enum Command {
     Meanings(MeaningRequest),
 }
 
-/// Texts, and who wants to know what they are about.
+/// A request for the meanings of texts.
 #[derive(Clone, Debug)]
 pub struct MeaningRequest {
     pub texts: Vec<String>,

@@ -11,7 +11,7 @@ use super::{Index, Query, search};
 const CHUNK: usize = 256;
 /// Longest excerpt of a caption that was found by what it is about, in bytes.
 const EXCERPT: usize = 160;
-/// Captions whose mean is that of all.
+/// Captions from which the mean of all is estimated.
 const SAMPLE: usize = 10_000;
 /// The largest value of a quantized vector.
 const LARGEST: f32 = 127.0;
@@ -29,7 +29,7 @@ impl Index {
         read().map_err(|error| self.failure(&error))
     }
 
-    /// Captions of videos that are there without a meaning by this model; none if it cannot tell. Speech is not counted: its lines are
+    /// Captions without a meaning by this model, of videos that exist; none if the model is recorded as unable. Speech is not counted: its lines are
     /// too short to be about something. Fails if it cannot be read.
     pub fn without_meaning(&self, model: &str) -> Result<Vec<Captioned>, Failure> {
         let read = || -> rusqlite::Result<Vec<Captioned>> {
@@ -61,7 +61,7 @@ impl Index {
         })
     }
 
-    /// Keep in mind that a model cannot tell what captions are about. Fails if it cannot be written.
+    /// Record that a model cannot say what captions are about. Fails if it cannot be written.
     pub fn put_unable(&mut self, model: &str) -> Result<(), Failure> {
         self.change(|write| {
             write.execute("INSERT OR IGNORE INTO unable (model) VALUES (?1)", [model])?;
@@ -110,7 +110,7 @@ impl Index {
             }
         }
         let rows = || scales.iter().zip(values.chunks_exact(width.max(1)));
-        // That of many says what that of all does.
+        // The mean of a sample is close to the mean of all.
         let step = captions.len().div_ceil(SAMPLE).max(1);
         let counted = captions.len().div_ceil(step) as f32;
         let mut mean = vec![0f32; width];

@@ -459,7 +459,7 @@ impl Progress {
     }
 }
 
-/// Look for moments beside the threads that answer.
+/// Look for moments on a thread of their own: it blocks.
 async fn found<T: Send + 'static>(
     look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, String> {

@@ -132,7 +132,7 @@ impl MomentFinder for Allowed<'_> {
 fn meaning(app: &App, text: &str) -> Option<Meaning> {
     let _one = app.reading.try_lock().ok()?;
     let remote = app.pool.idle()?;
-    Meaning::first(remote.meanings(vec![text.to_owned()], Some(PATIENCE)).ok()?)
+    remote.meaning(text, Some(PATIENCE)).ok()?
 }
 
 /// The code of an index that cannot be read.

@@ -5,7 +5,7 @@ use crate::cli::args::library::AskArgs;
 use crate::cli::args::run::OutputArgs;
 use crate::cli::output::printer::Printer;
 use crate::cli::resolve::library::file;
-use specreel_client::moments::{LibraryQuestion, Meaning, MomentFinder, Reader};
+use specreel_client::moments::{LibraryQuestion, MomentFinder, Reader};
 use specreel_engine::memory_check;
 use specreel_library::IndexFile;
 use specreel_record::Cues;
@@ -46,7 +46,7 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     };
     let found = if has_meanings {
         let remote = client.remote();
-        about(Some(&|text| Ok(Meaning::first(remote.meanings(vec![text.to_owned()], None)?))))?
+        about(Some(&|text| remote.meaning(text, None)))?
     } else {
         by_words
     };

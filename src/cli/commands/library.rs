@@ -7,7 +7,7 @@ use super::*;
 use crate::cli::args::library::{FindArgs, IndexArgs};
 use crate::cli::args::run::RunArgs;
 use crate::cli::resolve::library::file;
-use specreel_client::moments::{Filter, Meaning, Moment, MomentFinder, Reader, Search};
+use specreel_client::moments::{Filter, Moment, MomentFinder, Reader, Search};
 use specreel_client::present::formats::plural;
 use specreel_library::{Index, IndexFile, lists};
 use specreel_record::{Span, clock};
@@ -64,7 +64,7 @@ pub fn moments(args: &FindArgs, config: &Config) -> Result<i32, End> {
         check_meanings(&finder, &name)?;
         let Some((client, _)) = loaded(models, &run, !args.json)? else { return Ok(interrupted()) };
         let remote = client.remote();
-        found = search(Some(&|text| Ok(Meaning::first(remote.meanings(vec![text.to_owned()], None)?))))?;
+        found = search(Some(&|text| remote.meaning(text, None)))?;
     }
     let text = match args {
         FindArgs { json: true, .. } => {

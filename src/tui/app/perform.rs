@@ -12,7 +12,7 @@ use crate::tui::scan::{self, scan};
 use crate::tui::{archive, batch_worker::BatchWorker, complete::complete, files, recent};
 use specreel_batch as batch;
 use specreel_client::catalog::{Pulling, remembered};
-use specreel_client::moments::{self, Filter, LibraryQuestion, Meaning, Reader, question};
+use specreel_client::moments::{self, Filter, LibraryQuestion, Reader, question};
 use specreel_client::{Transcript, private};
 use specreel_engine::Command;
 use specreel_record::{Event, EventKind, Failure};
@@ -168,10 +168,7 @@ impl Driver {
                     self.workers.answer(Msg::Asked, move || {
                         let Some(finder) = finder else { return Ok(None) };
                         // By words only, if the engine is busy.
-                        let read = |text: &str| {
-                            let meanings = engine.meanings(vec![text.to_owned()], Some(PATIENCE));
-                            Ok(meanings.ok().and_then(Meaning::first))
-                        };
+                        let read = |text: &str| Ok(engine.meaning(text, Some(PATIENCE)).ok().flatten());
                         let read: Reader<'_> = &read;
                         let (all, read) = (Filter::default(), is_idle.then_some(read));
                         let found = LibraryQuestion::new(&question, &*finder, &all, question::SOME, read);

@@ -1,4 +1,4 @@
-//! What texts are about, and whether a model can tell.
+//! What texts are about, and whether a model can say so.
 
 use specreel_engine::Meanings;
 use specreel_record::Failure;
@@ -68,7 +68,7 @@ pub fn tells_meanings(
 mod tests {
     use super::*;
 
-    /// A model that tells so many pairs apart; of all others it says the same.
+    /// Whether a model passes that knows this many pairs and has one vector for all others.
     fn tells(known: usize) -> bool {
         let read = &mut |texts: Vec<String>| {
             let vector = |number: usize| {

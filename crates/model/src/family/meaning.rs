@@ -3,7 +3,7 @@
 use super::{ModelError, VideoLlm};
 use crate::decoder::{Sequence, Taps};
 
-/// The text stands between these. A language model that is asked for one word puts what the text is about into the state after the
+/// What surrounds the text. A language model that is asked for one word puts what the text is about into the state after the
 /// last token, from which it would write that word (Jiang et al., arXiv 2307.16645).
 const BEFORE: &str = "A video shows: \"";
 const AFTER: &str = "\" In one word, the video is about: \"";
