@@ -2,6 +2,7 @@
 //! themes and events that they name exist.
 
 mod pages;
+mod recipes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -45,7 +45,19 @@ impl Program {
 
     /// Another program of the workspace.
     pub(crate) fn command_of(&self, binary: &str) -> Command {
-        let mut command = Command::new(cargo_bin(binary));
+        self.at_home(Command::new(cargo_bin(binary)))
+    }
+
+    /// A script for a shell that finds the program by its name, and stops at the first failure.
+    pub(crate) fn script(&self, script: &str) -> Outcome {
+        let program = cargo_bin(BINARY);
+        let folders = program.parent().map(Path::to_owned).into_iter();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(folders.chain(std::env::split_paths(&path))).unwrap();
+        outcome(self.at_home(Command::new("sh")).env("PATH", path).args(["-eu", "-c", script]))
+    }
+
+    fn at_home(&self, mut command: Command) -> Command {
         for name in UNSET.split_whitespace() {
             command.env_remove(name);
         }

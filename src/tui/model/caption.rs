@@ -1,6 +1,6 @@
 //! What of the shown caption is in sight, and the cursors in it.
 
-use super::{inspect::Inspector, search::Search, steps::StepCursor};
+use super::{inspect::Inspector, search::Search, steps::StepCursor, tour::Tour};
 
 #[derive(Debug, Default)]
 pub(crate) struct CaptionPane {
@@ -12,4 +12,6 @@ pub(crate) struct CaptionPane {
     /// The token cursor.
     pub inspector: Option<Inspector>,
     pub step: Option<StepCursor>,
+    /// The guided first run.
+    pub tour: Option<Tour>,
 }

@@ -23,6 +23,7 @@ pub(crate) mod sessions;
 pub(crate) mod stack;
 pub(crate) mod steps;
 pub(crate) mod timeline;
+pub(crate) mod tour;
 
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ use specreel_demo as assets;
 use specreel_record::Ready;
 use stack::Stack;
 pub(crate) use stack::{Keys, Screen, Turn};
+use tour::Tour;
 
 /// While the engine works, a [`Msg::Tick`](super::Msg::Tick) comes so often.
 pub(crate) const TICK: Duration = Duration::from_millis(120);
@@ -118,6 +120,8 @@ impl Model {
             library.add_clip(&clip.title, &clip.path);
         }
         let notice = config.notice.clone().or_else(|| wrong.first().map(|(_, error)| error.to_string()));
+        // Only the embedded models know the first clip.
+        let guided = config.is_first && config.embedded && config.server.is_none() && config.video.is_none();
         let shown = notice.map(|words| (Tone::Bad, text::clean_line(&words)));
         Ok(Self {
             size: (0, 0),
@@ -132,7 +136,7 @@ impl Model {
             queue: Queue::default(),
             batches: Batches::new(config.sidecar, config.existing, config.cues),
             sessions: Sessions { folder: config.sessions.clone(), ..Sessions::default() },
-            caption: CaptionPane::default(),
+            caption: CaptionPane { tour: guided.then(Tour::start), ..CaptionPane::default() },
             notices: Notices { shown, ..Notices::default() },
             input: Input { clicked: None, asked: None, before_prompt: Pane::Library },
             look: Look { themes, theme, images: config.images(&Answers::default(), false), tick: 0 },

@@ -18,7 +18,7 @@ pub(super) fn back(model: &mut Model) {
         Pane::Caption if !model.caption.search.query.is_empty() => model.caption.search = Search::default(),
         _ if model.shown_replay().is_some() => watch::end_replay(model),
         _ if model.shows_player() => watch::skip(model),
-        _ => {}
+        _ => model.caption.tour = None,
     }
 }
 

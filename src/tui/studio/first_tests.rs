@@ -6,9 +6,9 @@ use crate::tui::{
     Effect, Msg, Studio,
     picker::Picker,
     screens::{method_editor::MethodEditor, methods::MethodPicker, presets::PresetList},
-    testing::{after_a_run, done, is_shown, notice, press, ready, run_of, screen, shown},
+    testing::{after_a_run, done, is_shown, notice, press, ready, ready_event, run_of, screen, shown, step},
 };
-use specreel_record::StopReason;
+use specreel_record::{StopReason, Verdict};
 
 #[test]
 fn the_picker_filters_as_letters_are_typed_and_runs() {
@@ -85,4 +85,63 @@ fn the_first_screen_welcomes_only_who_is_new() {
         };
         assert_eq!([true, false].map(welcome), [true, false], "{columns}x{rows}");
     }
+}
+
+/// A studio that was never opened before, with the embedded models.
+fn guided(columns: u16, rows: u16) -> Studio {
+    let config = crate::tui::StudioConfig { is_first: true, embedded: true, ..crate::tui::testing::config() };
+    let (mut studio, _) = Studio::new(&config).unwrap();
+    studio.handle(Msg::Resize(columns, rows));
+    studio.handle(ready_event());
+    studio
+}
+
+#[test]
+fn a_tour_leads_from_the_first_run_to_models_for_other_videos() {
+    let mut studio = guided(100, 40);
+    let says = |studio: &Studio, words: &str| screen(studio, 100, 40).contains(words);
+    assert!(says(&studio, "tour 1 of 5") && says(&studio, "Press Enter"));
+    let run = run_of(&press(&mut studio, "enter")).unwrap().run;
+    assert!(says(&studio, "tour 2 of 5"));
+    studio.handle(step(run, &[("A red", Verdict::Exact), (" ball", Verdict::Corrected)], 1));
+    studio.handle(done(run, StopReason::Eos, "A red ball"));
+    press(&mut studio, "esc");
+    assert!(says(&studio, "tour 3 of 5"));
+    for verdict in [Verdict::Exact, Verdict::Corrected] {
+        let row = screen(&studio, 100, 40);
+        let row =
+            row.lines().find(|line| line.contains(&format!("{:11}", verdict.name()))).unwrap().to_owned();
+        let why: String = verdict.why().chars().take(20).collect();
+        assert!(row.contains(&why), "{row}");
+    }
+    for (key, next) in [("m", "tour 4 of 5"), ("c", "tour 5 of 5")] {
+        assert!(!says(&studio, next));
+        press(&mut studio, key);
+        press(&mut studio, "esc");
+        assert!(says(&studio, next), "{}", screen(&studio, 100, 40));
+    }
+    // The same key twice is no step of its own.
+    press(&mut studio, "c esc");
+    assert!(says(&studio, "tour 5 of 5"));
+}
+
+#[test]
+fn a_tour_ends_by_itself_with_escape_and_where_it_has_nothing_to_show() {
+    let shows = |studio: &Studio| screen(studio, 100, 40).contains("tour ");
+    let mut studio = guided(100, 40);
+    press(&mut studio, "esc");
+    assert!(!shows(&studio));
+    let mut studio = guided(100, 40);
+    let run = run_of(&press(&mut studio, "enter")).unwrap().run;
+    studio.handle(done(run, StopReason::Cancelled, ""));
+    assert!(!shows(&studio));
+    // On a small screen the caption comes first, and the first line says what to press.
+    let studio = guided(60, 16);
+    let small = screen(&studio, 60, 16);
+    assert!(!small.contains("tour ") && small.contains("Welcome to specreel. Enter captions"));
+    // Other models know other clips.
+    let config = crate::tui::StudioConfig { is_first: true, ..crate::tui::testing::config() };
+    let (mut studio, _) = Studio::new(&config).unwrap();
+    studio.handle(Msg::Resize(100, 40));
+    assert!(!shows(&studio));
 }

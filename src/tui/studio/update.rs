@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{actions, mouse};
 use crate::look::{Action, Key};
 use crate::tui::effect::{Completion, Effect, Msg, VideoFile};
-use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES};
+use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES, tour};
 use crate::tui::screens::{
     caption_editor, filter, find, models as model_screen, open, preview, save_method, sessions, speech,
 };
@@ -26,6 +26,7 @@ pub(super) fn update(model: &mut Model, msg: Msg) {
     }
     preview::follow(model);
     clip_frames::ask(model);
+    tour::follow(model);
     let words = notify::follow(model);
     model.effects.extend(words);
 }

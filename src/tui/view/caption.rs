@@ -6,7 +6,7 @@ use ratatui::{layout::Rect, widgets::Paragraph};
 use crate::look::{Role, Theme};
 use crate::tui::model::{Model, Run, run::choice, search::Search};
 use crate::tui::view::passage::{self, Laid};
-use crate::tui::view::{Areas, areas, has_focus, legend};
+use crate::tui::view::{Areas, areas, has_focus, legend, tour};
 use crate::tui::widgets::{Frame, clock_bar, filter_line, mark, on_border, panel, title};
 use crate::tui::{pane::Pane, text};
 use specreel_client::present::formats::plural;
@@ -46,6 +46,11 @@ pub(super) fn draw(model: &Model, theme: &Theme, frame: &mut Frame<'_>, area: Re
     }
     let shown: Vec<_> = laid.lines.into_iter().skip(top).take(laid.rows).collect();
     frame.render_widget(Paragraph::new(shown), inner);
+    let guide = guide(model, area);
+    if !guide.is_empty() {
+        let height = guide.len() as u16;
+        frame.render_widget(Paragraph::new(guide), Rect { y: area.bottom() - 1 - height, height, ..inner });
+    }
 }
 
 /// How a live run is played, until its end: whether it is paused, and how much it is slowed. A replay has a clock of its own.
@@ -88,9 +93,20 @@ fn foot(run: &Run, theme: &Theme, columns: usize) -> Line<'static> {
     foot
 }
 
-/// Inside the border, with a margin of one column; a replay's clock takes the last lines.
+/// Rows of the caption that the guided first run leaves.
+const CAPTION_ROWS: usize = 4;
+
+/// The lines of the guided first run, if there is room for them.
+fn guide(model: &Model, area: Rect) -> Vec<Line<'static>> {
+    let lines = tour::lines(model, model.theme(), area.width.saturating_sub(4).into());
+    let fits = lines.len() + CAPTION_ROWS + 2 <= area.height.into() && model.shown_replay().is_none();
+    if fits { lines } else { Vec::new() }
+}
+
+/// Inside the border, with a margin of one column; a replay's clock and the guided first run take the last lines.
 fn text_area(model: &Model, area: Rect) -> Rect {
-    let below = if model.shown_replay().is_some() { 2 } else { 0 };
+    let replay = if model.shown_replay().is_some() { 2 } else { 0 };
+    let below = replay + guide(model, area).len() as u16;
     Rect {
         x: area.x + 2,
         y: area.y + 1,

@@ -4,12 +4,12 @@ use ratatui::layout::Constraint::{Length, Min};
 use ratatui::layout::{Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Padding, Paragraph, Sparkline, Wrap};
+use ratatui::widgets::{Padding, Paragraph, Sparkline};
 
 use crate::look::{Role, Theme};
 use crate::tui::model::{Activity, EngineState, Model, Run, run::choice};
 use crate::tui::view::{has_focus, history, is_wide, legend, passage};
-use crate::tui::widgets::{Frame, hang, panel, title, track};
+use crate::tui::widgets::{Frame, hang, panel, title, track, wrap};
 use crate::tui::{pane::Pane, text};
 use specreel_client::present::formats::{NOTHING, bytes, duration, rate, rough, speedup};
 use specreel_client::present::statistics::{NOT_MEASURED, basis, in_passes, verification};
@@ -41,15 +41,11 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let inner = frame.border(block, area);
     let Some(run) = model.runs.shown() else {
         // Where the caption pane is not on the screen, this one greets.
-        let (words, role) = match passage::greeting(model).filter(|_| has_legend) {
-            Some(greeting) => (greeting, Role::Accent),
-            None => {
-                ("Speed, acceptance and timings appear here while a caption is written.".into(), Role::Dim)
-            }
+        let lines = match passage::greeting(model).filter(|_| has_legend) {
+            Some(greeting) => wrap([(greeting.as_str(), theme.style(Role::Accent))], inner.width.into()),
+            None => meanings(theme, inner.width.into()),
         };
-        let words = Paragraph::new(words).style(theme.style(role)).wrap(Wrap { trim: true });
-        frame.render_widget(words, inner);
-        return;
+        return frame.render_widget(Paragraph::new(lines), inner);
     };
     let meters = Meters { model, run, theme, columns: inner.width.into(), rows: inner.height.into() };
     let groups = meters.groups();
@@ -66,6 +62,21 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let rest = areas.last().copied().unwrap_or_default();
     let gap = u16::from(rest.height > 3);
     history::draw(model, run, theme, frame, Rect { y: rest.y + gap, height: rest.height - gap, ..rest });
+}
+
+/// What the numbers of a run will say.
+fn meanings(theme: &Theme, columns: usize) -> Vec<Line<'static>> {
+    let (dim, value) = (theme.style(Role::Dim), theme.style(Role::Title));
+    let numbers = [
+        ("accepted", "drafted tokens that became text"),
+        ("τ", "tokens of each pass of the target"),
+        ("speedup", "over the target alone, measured within the run"),
+        ("time", "reading the video, drafting, verifying"),
+    ];
+    numbers
+        .iter()
+        .flat_map(|(name, about)| hang(Span::styled(*name, value), NAME, (about, dim), columns))
+        .collect()
 }
 
 struct Meters<'a> {

@@ -14,6 +14,7 @@ mod passage;
 mod prompt;
 mod status;
 mod steps;
+mod tour;
 
 use ratatui::layout::{Constraint::Length, Position, Rect};
 use ratatui::{buffer::Buffer, widgets::Paragraph};

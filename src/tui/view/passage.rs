@@ -321,6 +321,7 @@ fn welcome(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'static>> {
     }
     let mut lines = Vec::new();
     if let Some(greeting) = greeting(model) {
+        let greeting = if model.caption.tour.is_some() { "Welcome to specreel.".into() } else { greeting };
         lines = wrap([(greeting.as_str(), theme.style(Role::Accent))], columns);
         lines.push(Line::default());
     }

@@ -34,7 +34,8 @@ pub(super) fn draw(model: &Model, has_legend: bool, theme: &Theme, frame: &mut F
     let run = model.runs.shown().filter(|run| !run.log.steps().is_empty() || run.log.scene().is_some());
     let Some(run) = run else {
         frame.render_widget(block, area);
-        let words = "Every step appears here: the drafts, the accepted ones, and the target's replacement.";
+        let words =
+            "The steps of a run: what was drafted, what was accepted, and what the target wrote instead.";
         let lines = wrap([(words, theme.style(Role::Dim))], inner.width.into());
         frame.render_widget(Paragraph::new(lines), inner);
         return;

@@ -63,32 +63,100 @@ fn meaning(argument: &Arg) -> String {
     cell(&text)
 }
 
-/// A section for each command and subcommand, with a table for each group of its arguments.
-fn commands(command: &Command, out: &mut String) {
-    let called = command.get_bin_name().unwrap_or_else(|| command.get_name());
-    writeln!(out, "\n### {called}\n\n{}", command.get_about().map(ToString::to_string).unwrap_or_default())
-        .unwrap();
-    let mut groups: Vec<(&str, Vec<&Arg>)> = Vec::new();
+/// The rows of a command's arguments by group: first those without one.
+fn groups(command: &Command) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
         if ["help", "version"].contains(&argument.get_id().as_str()) {
             continue;
         }
         let group = argument.get_help_heading().unwrap_or("");
-        match groups.iter_mut().find(|(name, _)| *name == group) {
-            Some((_, arguments)) => arguments.push(argument),
-            None => groups.push((group, vec![argument])),
+        let row = format!("| `{}` | {} |", name(argument).replace('|', "\\|"), meaning(argument));
+        match groups.iter_mut().find(|(name, _)| name == group) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((group.to_owned(), vec![row])),
         }
     }
     groups.sort_by_key(|(name, _)| !name.is_empty());
-    for (group, arguments) in groups {
-        let title = if group.is_empty() { "Argument or option" } else { group };
-        writeln!(out, "\n| {title} | |\n|---|---|").unwrap();
-        for argument in arguments {
-            writeln!(out, "| `{}` | {} |", name(argument).replace('|', "\\|"), meaning(argument)).unwrap();
+    groups
+}
+
+/// Of so many commands a row is shared.
+const SHARED: usize = 3;
+
+/// The rows that commands share, by group, in the order in which they are first met.
+fn shared(command: &Command) -> Vec<(String, Vec<String>)> {
+    fn count(command: &Command, all: &mut Vec<(String, Vec<(String, usize)>)>) {
+        for (group, rows) in groups(command).into_iter().filter(|(group, _)| !group.is_empty()) {
+            let at = all.iter().position(|(name, _)| *name == group).unwrap_or_else(|| {
+                all.push((group, Vec::new()));
+                all.len() - 1
+            });
+            for row in rows {
+                match all[at].1.iter_mut().find(|(known, _)| *known == row) {
+                    Some((_, count)) => *count += 1,
+                    None => all[at].1.push((row, 1)),
+                }
+            }
+        }
+        command.get_subcommands().for_each(|command| count(command, all));
+    }
+    let mut all = Vec::new();
+    count(command, &mut all);
+    let common = |rows: Vec<(String, usize)>| -> Vec<String> {
+        rows.into_iter().filter(|(_, count)| *count >= SHARED).map(|(row, _)| row).collect()
+    };
+    let all = all.into_iter().map(|(group, rows)| (group, common(rows)));
+    all.filter(|(_, rows)| rows.len() >= SHARED).collect()
+}
+
+/// The option of a row: `--frames`.
+fn option(row: &str) -> &str {
+    row.trim_start_matches("| `").split([' ', '`']).next().unwrap_or_default()
+}
+
+fn options(rows: &[&String]) -> String {
+    rows.iter().map(|row| format!("`{}`", option(row))).collect::<Vec<_>>().join(", ")
+}
+
+/// A shared group in the section of a command that has these of its rows.
+fn link(group: &str, shared: &[String], here: &[&String]) -> String {
+    let anchor = format!("[{group}](#{})", group.to_lowercase().replace(' ', "-"));
+    let others: Vec<&String> = shared.iter().filter(|row| !here.contains(row)).collect();
+    match others.len() {
+        0 => anchor,
+        missing if missing < here.len() => format!("{anchor} without {}", options(&others)),
+        _ => format!("{} of {anchor}", options(here)),
+    }
+}
+
+fn table(title: &str, rows: &[&String], out: &mut String) {
+    writeln!(out, "\n| {title} | |\n|---|---|").unwrap();
+    rows.iter().for_each(|row| writeln!(out, "{row}").unwrap());
+}
+
+/// A section for each command and subcommand, with a table for each group of arguments of its own, and the groups that it shares.
+fn commands(command: &Command, shared: &[(String, Vec<String>)], out: &mut String) {
+    let called = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    writeln!(out, "\n### {called}\n\n{}", command.get_about().map(ToString::to_string).unwrap_or_default())
+        .unwrap();
+    let mut links = Vec::new();
+    for (group, rows) in groups(command) {
+        let common = shared.iter().find(|(name, _)| *name == group).map(|(_, rows)| rows.as_slice());
+        let common = common.unwrap_or_default();
+        let (here, own): (Vec<&String>, Vec<&String>) = rows.iter().partition(|row| common.contains(row));
+        if !own.is_empty() {
+            table(if group.is_empty() { "Argument or option" } else { &group }, &own, out);
+        }
+        if !here.is_empty() {
+            links.push(link(&group, common, &here));
         }
     }
+    if !links.is_empty() {
+        writeln!(out, "\nShared options: {}.", links.join("; ")).unwrap();
+    }
     for subcommand in command.get_subcommands() {
-        commands(subcommand, out);
+        commands(subcommand, shared, out);
     }
 }
 
@@ -99,8 +167,14 @@ fn the_command_line_is_that_of_the_program() {
     }
     let mut command = without_help(Cli::command());
     command.build();
+    let shared = shared(&command);
     let mut generated = String::new();
-    commands(&command, &mut generated);
+    commands(&command, &shared, &mut generated);
+    generated += "\n## Shared options\n";
+    for (group, rows) in &shared {
+        writeln!(generated, "\n### {group}").unwrap();
+        table("Option", &rows.iter().collect::<Vec<_>>(), &mut generated);
+    }
     check("docs/cli.md", &generated);
 }
 
