@@ -18,8 +18,7 @@ record() {
     printf '%s\n' "$log" | grep -v '"stage":"load"' >"../runs/$name.jsonl"
 }
 
-record comparison compare three-shapes.mp4 --methods naive,lenient
-record lenient caption three-shapes.mp4 --method lenient --logprobs 5
+record comparison compare three-shapes.mp4 --methods auto,naive,lenient --logprobs 5
 # In the order of the studio's library.
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -4,19 +4,24 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
+use ratatui::buffer::Buffer;
 use regex::Regex;
-use specreel::tui::{BatchNews, Msg, Studio};
+use specreel::tui::{BatchNews, Msg, Studio, StudioConfig};
 use specreel_batch::{Outcome, Progress, rows::Caption};
-use specreel_record::{EventKind, Pace, Pieces, RunLog};
+use specreel_client::moments::{Kind, Moment, MomentFinder, Part, Search};
+use specreel_record::{EventKind, Failure, Pace, Pieces, RunLog};
 use specreel_scenes::{facts, render};
 
 use crate::tui::{
     picture,
-    recorded::{CLIPS, Recording, clip, compared_before, feed, press, scene, steps, studio},
-    script::{asked, choose, watch_all},
+    recorded::{
+        CLIPS, COMPARED, Recording, clip, compared_before, feed, opened, press, scene, steps, studio,
+    },
+    script::{self, asked, choose},
 };
 
 fn docs() -> PathBuf {
@@ -46,7 +51,7 @@ fn kept_as(name: &str, drawn: &str) {
 fn lenient(until: Option<usize>, size: (u16, u16)) -> Studio {
     let mut studio = compared_before("lenient", Pace::Off, size.0, size.1);
     let run = asked(&choose(&mut studio, "lenient")).unwrap();
-    let events = Recording::Lenient.run(1);
+    let events = Recording::of("lenient");
     feed(&mut studio, run, until.map_or(events.clone(), |count| steps(events, count)));
     studio
 }
@@ -86,50 +91,64 @@ fn a_caption_as_it_is_written() {
     kept("screen.svg", &studio, (112, 33));
 }
 
-/// Largest size of the moving picture in bytes: a page should not wait for it.
+/// Largest size of a moving picture in bytes: a page should not wait for it.
 const MAX_BYTES: usize = 600_000;
+/// Longest moving picture.
+const MAX_FRAMES: usize = 400;
+
+/// The pictures of a studio at some times, each with how long it is shown, in milliseconds.
+#[derive(Default)]
+struct Film(Vec<(Buffer, u32)>);
+
+impl Film {
+    fn take(&mut self, studio: &Studio, (columns, rows): (u16, u16), ms: u32) {
+        self.0.push((studio.picture(columns, rows), ms));
+    }
+
+    fn keep(self, name: &str) {
+        let drawn = picture::animated(&self.0);
+        assert!(drawn.len() < MAX_BYTES, "docs/{name}: {} bytes", drawn.len());
+        kept_as(name, &drawn);
+    }
+}
 
 #[test]
-fn a_run_as_it_is_watched() {
-    let (columns, rows) = (112, 33);
-    let mut studio = studio("autoregressive", Pace::Auto, columns, rows);
+fn the_first_run_as_it_is_watched() {
+    let size = (104, 38);
+    let config =
+        StudioConfig { is_first: true, method: "auto".into(), pace: Pace::Auto, ..script::config("dark") };
+    let mut studio = opened(config, size.0, size.1);
+    let mut film = Film::default();
+    film.take(&studio, size, 4000);
     let run = asked(&press(&mut studio, "enter")).unwrap();
-    feed(&mut studio, run, Recording::Comparison.run(1));
-    watch_all(&mut studio);
-    let mut film = Vec::new();
-    let mut take = |studio: &Studio, ms: u32| film.push((studio.picture(columns, rows), ms));
-    take(&studio, 700);
-    let run = asked(&choose(&mut studio, "naive")).unwrap();
-    take(&studio, 300);
-    feed(&mut studio, run, Recording::Comparison.run(2));
+    film.take(&studio, size, 300);
+    feed(&mut studio, run, Recording::of("auto"));
     // A little slower than in the studio: whoever reads a page does not wait for it.
     while studio.is_playing() {
         studio.handle(Msg::Advance(100.0));
-        take(&studio, 150);
+        film.take(&studio, size, 150);
     }
-    take(&studio, 2500);
-    // Then step by step, and the measured speed once more.
-    for (key, ms) in [("d", 900), ("n", 900), ("n", 900), ("n", 2500), ("d", 3000)] {
+    film.take(&studio, size, 6000);
+    // Then step by step.
+    for (key, ms) in [("d", 900), ("n", 1500), ("n", 3000)] {
         press(&mut studio, key);
-        take(&studio, ms);
+        film.take(&studio, size, ms);
     }
-    let drawn = picture::animated(&film);
-    assert!(drawn.len() < MAX_BYTES, "{} bytes", drawn.len());
-    kept_as("watch.svg", &drawn);
+    film.keep("watch.svg");
 }
 
 #[test]
 fn the_steps_of_a_run() {
-    let mut studio = lenient(None, (180, 40));
+    let mut studio = lenient(None, (104, 38));
     press(&mut studio, "d n n n");
-    kept("screens/steps.svg", &studio, (180, 40));
+    kept("screens/steps.svg", &studio, (104, 38));
 }
 
 #[test]
 fn a_step_that_is_watched() {
     let mut studio = studio("lenient", Pace::Auto, 112, 33);
     let run = asked(&press(&mut studio, "enter")).unwrap();
-    feed(&mut studio, run, Recording::Lenient.run(1));
+    feed(&mut studio, run, Recording::of("lenient"));
     press(&mut studio, ". . . .");
     kept("screens/watch.svg", &studio, (112, 33));
 }
@@ -153,16 +172,76 @@ fn a_clip_before_it_is_captioned() {
 #[test]
 fn methods_side_by_side() {
     let mut studio = studio("lenient", Pace::Auto, 100, 28);
-    let mut run = asked(&press(&mut studio, "c home down space enter"));
-    for number in 1..=3 {
-        run = asked(&feed(&mut studio, run.unwrap(), Recording::Comparison.run(number)));
+    press(&mut studio, "c");
+    for name in ["auto", "naive"] {
+        let keys: Vec<String> = name.chars().map(String::from).collect();
+        press(&mut studio, &format!("{} space ctrl-u", keys.join(" ")));
     }
-    press(&mut studio, "down down");
+    let mut run = asked(&press(&mut studio, "enter"));
+    for name in COMPARED {
+        run = asked(&feed(&mut studio, run.unwrap(), Recording::of(name)));
+    }
+    press(&mut studio, "down down down");
     kept("screens/comparison.svg", &studio, (100, 28));
     press(&mut studio, "tab");
-    studio.handle(Msg::Advance(1200.0));
-    press(&mut studio, "space");
-    kept("screens/race.svg", &studio, (100, 28));
+    let mut film = Film::default();
+    let mut left = MAX_FRAMES;
+    while studio.is_playing() && left > 0 {
+        film.take(&studio, (100, 28), 100);
+        studio.handle(Msg::Advance(100.0));
+        left -= 1;
+    }
+    assert!(left > 0, "the race does not end");
+    film.take(&studio, (100, 28), 5000);
+    film.keep("race.svg");
+}
+
+/// What the batch's recording wrote, searched.
+#[test]
+fn moments_that_are_found() {
+    let config = StudioConfig { finder: Some(Arc::new(NoIndex)), ..script::config("dark") };
+    let mut studio = opened(config, 100, 28);
+    let keys: Vec<String> = WANTED.chars().map(String::from).collect();
+    press(&mut studio, &format!("F {}", keys.join(" ")));
+    let found = CLIPS.iter().zip(Recording::Batch.logs()).filter_map(|(name, run)| {
+        let text = run.text().to_owned();
+        let at = text.find(WANTED)?;
+        let part = |text: &str, is_match| Part { text: text.into(), is_match };
+        Some(Moment {
+            path: clip(name),
+            start: 0.0,
+            end: None,
+            kind: Kind::Seen,
+            parts: vec![
+                part(&text[..at], false),
+                part(WANTED, true),
+                part(&text[at + WANTED.len()..], false),
+            ],
+            model: Some("demo-target".into()),
+            score: 1.0,
+            text,
+        })
+    });
+    studio.handle(Msg::Moments(WANTED.into(), Ok(found.collect())));
+    kept("screens/find.svg", &studio, (100, 28));
+}
+
+const WANTED: &str = "large";
+
+struct NoIndex;
+
+impl MomentFinder for NoIndex {
+    fn find(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn about(&self, _: &str, _: Search<'_>) -> Result<Vec<Moment>, Failure> {
+        Ok(Vec::new())
+    }
+
+    fn meaning_models(&self) -> Result<Vec<String>, Failure> {
+        Ok(Vec::new())
+    }
 }
 
 #[test]
@@ -184,15 +263,16 @@ enum Shown {
     Chart,
 }
 
-const PICTURES: [(&str, Shown); 12] = [
+const PICTURES: [(&str, Shown); 13] = [
     ("lab/loosening.svg", Shown::Chart),
+    ("race.svg", Shown::Words),
     ("screen.svg", Shown::Pane),
     ("screens/batch.svg", Shown::Words),
     ("screens/comparison.svg", Shown::Words),
+    ("screens/find.svg", Shown::Words),
     ("screens/inspector.svg", Shown::Pane),
     ("screens/method.svg", Shown::Nothing),
     ("screens/preview.svg", Shown::Nothing),
-    ("screens/race.svg", Shown::Words),
     ("screens/steps.svg", Shown::Pane),
     ("screens/watch.svg", Shown::Pane),
     ("sparrow.svg", Shown::Chart),
@@ -280,7 +360,7 @@ fn the_captions_in_pictures_are_those_of_the_recordings() {
 }
 
 #[test]
-fn the_moving_picture_shows_a_reject_its_correction_and_the_speedup() {
+fn the_moving_picture_shows_a_reject_its_correction_and_the_tour() {
     let picture = std::fs::read_to_string(docs().join("watch.svg")).unwrap();
     let said = |attribute: &str, word: &str| Regex::new(&format!("{attribute}[^>]*>{word}<")).unwrap();
     let logs = Recording::Comparison.logs();
@@ -288,12 +368,10 @@ fn the_moving_picture_shows_a_reject_its_correction_and_the_speedup() {
     let [rejected, correction] = [&step.drafted_text[step.accepted], &step.tokens[step.accepted].text];
     assert!(said("line-through", rejected.trim()).is_match(&picture), "{rejected}");
     assert!(said("bold", correction.trim()).is_match(&picture), "{correction}");
-    let speedup = logs[1].stats().speedup.clone().unwrap();
-    let interval =
-        format!("{:.1}x ({:.1}–{:.1})", speedup.decode, speedup.interval.low, speedup.interval.high);
-    let last =
-        characters(&picture).iter().map(|row| row.iter().collect::<String>() + "\n").collect::<String>();
-    assert!(last.contains(&interval), "{interval} is not in\n{last}");
+    // As the tour says.
+    for step in ["tour 1 of 5", "tour 2 of 5", "tour 3 of 5"] {
+        assert!(picture.contains(step), "{step}");
+    }
 }
 
 #[test]
@@ -319,8 +397,8 @@ fn recordings_are_of_the_embedded_models_and_what_they_say_of_the_first_clip_is_
         }
     }
     let logs = Recording::Comparison.logs();
-    assert_eq!(logs[0].text(), logs[1].text(), "naive is lossless");
-    assert!(logs[2].stats().speedup.is_some() && !logs[2].is_lossless());
+    assert_eq!([1, 2].map(|at| logs[at].text()), [logs[0].text(); 2], "auto and naive are lossless");
+    assert!(logs[3].stats().speedup.is_some() && !logs[3].is_lossless());
 }
 
 #[test]

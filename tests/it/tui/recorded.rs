@@ -30,19 +30,26 @@ pub fn scene(clip: &Path) -> Scene {
     Scene::from_seed(facts["seed"].as_u64().unwrap())
 }
 
+/// The methods of the comparison, in its order.
+pub const COMPARED: [&str; 4] = ["autoregressive", "auto", "naive", "lenient"];
+
 /// The recordings of `assets/demo/runs`.
 #[derive(Clone, Copy, Debug)]
 pub enum Recording {
-    /// Plain decoding, `naive` and `lenient` on the first clip: one comparison.
+    /// Plain decoding, `auto`, `naive` and `lenient` on the first clip, with what both models predicted: one comparison.
     Comparison,
-    /// `lenient` on the first clip, with what both models predicted.
-    Lenient,
     /// All clips one after another.
     Batch,
 }
 
 impl Recording {
-    pub const ALL: [Self; 3] = [Self::Comparison, Self::Lenient, Self::Batch];
+    pub const ALL: [Self; 2] = [Self::Comparison, Self::Batch];
+
+    /// The events of this method's run on the first clip.
+    pub fn of(method: &str) -> Vec<EventKind> {
+        let at = COMPARED.iter().position(|name| *name == method).unwrap();
+        Self::Comparison.run(1 + at as u64)
+    }
 
     pub fn session(self) -> Session {
         let file = format!("runs/{self:?}.jsonl").to_lowercase();
@@ -83,22 +90,25 @@ pub fn steps(mut events: Vec<EventKind>, steps: usize) -> Vec<EventKind> {
 
 /// A studio of this size as the program has it with its embedded models and clips, which are loaded, but with nothing of the user's.
 pub fn studio(method: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
+    opened(StudioConfig { method: method.into(), pace, ..script::config("dark") }, columns, rows)
+}
+
+/// The same for this configuration.
+pub fn opened(config: StudioConfig, columns: u16, rows: u16) -> Studio {
     let clips = CLIPS.map(|name| Clip { title: name.replace('-', " "), path: clip(name) });
     let config = StudioConfig {
         clips: clips.to_vec(),
-        method: method.into(),
         embedded: true,
         presets: PromptPreset::built_in(true),
-        pace,
         frames: Some(Arc::new(|_, _| Ok(()))),
-        ..script::config("dark")
+        ..config
     };
     let (mut studio, _) = Studio::new(&config).unwrap();
     for path in CLIPS.map(clip) {
         let facts = specreel_video::probe(&path).map(ClipFacts::from).map_err(|error| error.to_string());
         studio.handle(Msg::Probed { path, facts });
     }
-    let ready = Recording::Lenient.session().lines.swap_remove(0).event;
+    let ready = Recording::Comparison.session().lines.swap_remove(0).event;
     assert!(matches!(ready.kind, EventKind::Ready(_)), "{ready:?}");
     feed(&mut studio, 0, [ready.kind]);
     let effects = studio.handle(Msg::Resize(columns, rows));
@@ -122,9 +132,9 @@ pub fn press(studio: &mut Studio, keys: &str) -> Vec<Effect> {
 /// A studio that has decoded the first clip with the target alone and with `naive`, with another method selected.
 pub fn compared_before(method: &str, pace: Pace, columns: u16, rows: u16) -> Studio {
     let mut studio = studio(method, pace, columns, rows);
-    for (number, name) in [(1, "autoregressive"), (2, "naive")] {
+    for name in ["autoregressive", "naive"] {
         let run = asked(&choose(&mut studio, name)).unwrap();
-        feed(&mut studio, run, Recording::Comparison.run(number));
+        feed(&mut studio, run, Recording::of(name));
         watch_all(&mut studio);
     }
     studio
