@@ -102,7 +102,7 @@ fn a_run_as_it_is_watched() {
     let run = asked(&choose(&mut studio, "naive")).unwrap();
     take(&studio, 300);
     feed(&mut studio, run, Recording::Comparison.run(2));
-    // A little slower than in the studio: whoever reads a page does not wait for it.
+    // A little slower than in the studio: a reader of the page is not waiting for the caption.
     while studio.is_playing() {
         studio.handle(Msg::Advance(100.0));
         take(&studio, 150);
@@ -199,7 +199,8 @@ const PICTURES: [(&str, Shown); 12] = [
     ("watch.svg", Shown::Pane),
 ];
 
-/// The characters of a picture by rows; of an animation, those of its last screen. Vertical lines are `│`.
+/// The characters of a picture by rows; for an animation, the characters of its last screen. Vertical lines
+/// are `│`.
 fn characters(picture: &str) -> Vec<Vec<char>> {
     let hidden = Regex::new("(?s)<g [^>]*visibility=\"hidden\">.*?</g>").unwrap();
     let text = r#"<text x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>"#;
