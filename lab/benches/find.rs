@@ -1,8 +1,9 @@
 //! How long a search in a large library takes.
 //!
-//! `cargo bench -p specreel-lab --bench find [-- SEGMENTS]` fills an index with 100,000 captions of 24 words each, from 5,000 words as frequent
-//! as those of a language, and looks for one to three of them: frequent ones, rare ones, and both. It prints the median and the longest
-//! time of a search of each kind, the file opened anew each time as the program does.
+//! `cargo bench -p specreel-lab --bench find [-- SEGMENTS]` fills an index with 100,000 captions of 24 words
+//! each, drawn from 5,000 words with the frequencies of a natural language, and searches for one to three of
+//! them: frequent ones, rare ones, and both. It prints the median and the longest time of each kind of
+//! search; as in the program, each search opens the file again.
 
 use std::path::Path;
 use std::time::Instant;

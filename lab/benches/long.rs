@@ -231,7 +231,7 @@ fn attention(name: &str, config: &TextConfig, kind: KvType, lengths: &[usize]) -
     let (heads, kv_heads, d) = (config.heads, config.kv_heads, config.head_dim);
     let shape = AttentionShape { heads, kv_heads, head_dim: d };
     let (width, ops) = ((heads + 2 * kv_heads) * d, CpuOps::new(WeightType::F32, kind));
-    // Rows are loaded beside a table, which they do not need.
+    // Loading rows takes an embedding table, which these rows do not need.
     let tensors = vec![("table".to_owned(), 1)];
     let head = FusedMatrix { tensors, inputs: 32, bias: false, importance: Importance::Usual };
     let (table, _) = ops.embeddings("table", &head, true, &Checkpoint::random())?;

@@ -116,7 +116,7 @@ fn bench() -> Result<(), String> {
     Ok(())
 }
 
-/// What was told of one run; `at` pairs had been timed before.
+/// The reported results of one run; `at` pairs had been timed before.
 struct Told {
     stats: Stats,
     reason: StopReason,

@@ -104,7 +104,7 @@ mod tests {
             ("TERM=xterm TERM_PROGRAM=Apple_Terminal", (Indexed, No)),
             ("TERM=dumb COLORTERM=truecolor", (No, No)),
             ("", (if cfg!(windows) { Ansi } else { No }, No)),
-            // no-color.org: set and not empty, whatever the value.
+            // no-color.org: any value that is not empty counts.
             ("TERM=xterm NO_COLOR=", (Ansi, No)),
             ("TERM=xterm NO_COLOR=0", (No, No)),
             ("TERM=xterm NO_COLOR=1", (No, No)),

@@ -18,7 +18,7 @@ pub enum StudioError {
     Read { file: PathBuf, source: std::io::Error },
     #[error("{file}:{line}: {key}: {problem}")]
     Invalid { file: String, line: usize, key: String, problem: String, hint: String },
-    #[error("no such theme: {name}")]
+    #[error("unknown theme `{name}`")]
     NoTheme { name: String, known: String },
 }
 

@@ -193,7 +193,7 @@ impl Keymap {
                     .map(|(_, name)| format!("[{name}]"))
                     .collect::<Vec<_>>()
                     .join(", ");
-                return Err(wrong("no such section", format!("expected one of: {known}")));
+                return Err(wrong("unknown section", format!("expected one of: {known}")));
             };
             let DeValue::Table(actions) = actions.get_ref() else {
                 return Err(wrong(
@@ -206,7 +206,7 @@ impl Keymap {
                 let Some(action) = Action::named(name.as_ref()) else {
                     let known = Action::ALL.iter().map(|a| a.name()).collect::<Vec<_>>().join(", ");
                     let hint = format!("expected one of: {known}");
-                    return Err(StudioError::invalid(source, name.span(), entry, "no such action", hint));
+                    return Err(StudioError::invalid(source, name.span(), entry, "unknown action", hint));
                 };
                 self.bindings.retain(|(c, _, a)| (*c, *a) != (context, action));
                 let listed = match keys.get_ref() {

@@ -195,7 +195,7 @@ impl Theme {
             let Some((role, _)) = Role::ALL.iter().find(|(_, n)| *n == key) else {
                 let known = Role::ALL.iter().map(|(_, n)| *n).collect::<Vec<_>>().join(", ");
                 let hint = format!("expected one of: {known}");
-                return Err(StudioError::invalid(source, at, key, "no such role", hint));
+                return Err(StudioError::invalid(source, at, key, "unknown role", hint));
             };
             let raw = RawStyle::deserialize(ValueDeserializer::from(value)).map_err(|error| {
                 StudioError::invalid(
@@ -283,7 +283,7 @@ impl RawStyle {
         for name in &self.mods {
             let known = MODIFIERS.iter().find(|(known, _)| known == name.get_ref());
             let (_, modifier) = known.ok_or_else(|| {
-                let problem = format!("no such modifier: {}", name.get_ref());
+                let problem = format!("unknown modifier: {}", name.get_ref());
                 (
                     name.span(),
                     "mods",

@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"old\"\n\"one\"\n\"two\"\n");
     }
 
-    /// A pipe that nobody writes to or reads from: whoever opens it waits.
+    /// A pipe that nobody writes to or reads from: opening it blocks.
     #[cfg(unix)]
     #[tokio::test]
     async fn a_disk_that_does_not_answer_stops_no_key() {

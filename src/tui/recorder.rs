@@ -121,7 +121,7 @@ fn record(
     inbox: &Receiver<(Instant, Event)>,
     mut report: Option<OwnedPermit<Msg>>,
 ) {
-    // The last one is that of the current run.
+    // The last one belongs to the current run.
     let mut open: VecDeque<Recording> = VecDeque::new();
     let mut closed: VecDeque<(Vec<u64>, PathBuf)> = VecDeque::new();
     let mut write = |at, event: Event| {

@@ -1,8 +1,9 @@
 //! What the terminal sends, read on a thread of its own.
 //!
 //! Crossterm's stream of events is not used: it has a thread that may still wait for input after the stream is dropped, and on a
-//! busy machine takes the first keys from an editor. Here one thread waits for the terminal and for its own end alike, and
-//! whoever drops [`TerminalEvents`] knows that nobody reads any more. It is also one thread less between a key and its frame.
+//! busy machine takes the first keys from an editor. Here one thread waits both for the terminal and for its
+//! own end, and once [`TerminalEvents`] is dropped, nothing reads the terminal any more. It is also one
+//! thread less between a key and its frame.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, PipeWriter};

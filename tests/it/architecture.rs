@@ -128,7 +128,7 @@ fn resolve<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str 
     }
 }
 
-/// Fail with all problems, one a line.
+/// Fail with all problems, one per line.
 pub(crate) fn none(rule: &str, problems: &[String]) {
     assert!(problems.is_empty(), "{rule}\n  {}", problems.join("\n  "));
 }

@@ -128,7 +128,7 @@ fn links_and_anchors_resolve() {
                     Err(_) => problems.push(format!("{}: {link}: no such file", path.display())),
                     Ok(bytes) if !anchor.is_empty() => {
                         if !anchors(&String::from_utf8(bytes).unwrap()).contains(anchor) {
-                            problems.push(format!("{}: {link}: no such heading", path.display()));
+                            problems.push(format!("{}: {link}: heading not found", path.display()));
                         }
                     }
                     Ok(_) => {}
@@ -185,7 +185,7 @@ fn unknown(span: &str, sources: &BTreeMap<String, String>) -> Option<String> {
         let Some(source) = sources.get(name.trim_start_matches("specreel_")) else {
             // A path that starts at an item: `Command::Run`.
             let known = sources.values().any(|source| defines(source, name));
-            return if known { None } else { refuse("no such crate") };
+            return if known { None } else { refuse("unknown crate") };
         };
         let missing = parts.find(|part| is_word(part) && !defines(source, part));
         return missing.and_then(|part| refuse(&format!("no `{part}` in that crate")));
@@ -199,7 +199,7 @@ fn unknown(span: &str, sources: &BTreeMap<String, String>) -> Option<String> {
     let is_type =
         span.starts_with(char::is_uppercase) && is_word(span) && span.chars().any(char::is_lowercase);
     let known = || sources.values().any(|source| defines(source, span));
-    if is_type && !known() { refuse("no such type") } else { None }
+    if is_type && !known() { refuse("unknown type") } else { None }
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn options_exist() {
             found.insert(name.to_owned());
         }
     }
-    // Those of the one page that makes the embedded models.
+    // Except on the one page that makes the embedded models.
     problems.retain(|problem| !problem.starts_with("lab/training/"));
     none("options that do not exist:", &problems);
 }

@@ -323,7 +323,7 @@ fn a_prefill_in_chunks_or_in_two_parts_at_any_layer_equals_one_pass() {
             true => assert_eq!(bits(got), bits(want), "{name}: {what}"),
             false => assert!(difference(got, want) < 1e-4, "{name}: {what}"),
         };
-        // The states of a prefill, in two parts if `layers` says so, and those of a row after it.
+        // The states of a prefill, in two parts if `layers` says so, and the states of a row after it.
         let read = |input: &States, at: &Positions, layers: Option<usize>| {
             let (mut sequence, mut seen) = (Sequence::new(decoder.clone(), 8), Vec::new());
             let mut keep = |_: usize, s: &[f32]| seen.extend_from_slice(s);
@@ -455,7 +455,7 @@ fn every_weight_type_is_close_to_f32() {
     }
 }
 
-/// The state of a tree node is bit-identical to that of the last row of a chain, fed together or one by one.
+/// The state of a tree node is bit-identical to the state of a chain's last row, fed together or one by one.
 #[test]
 fn paths_of_a_tree_are_bit_identical_to_chains() {
     let models = [("gqa_tied", WeightType::F32), ("gqa_untied_f16", WeightType::Q8_0)];
@@ -511,7 +511,8 @@ fn paths_of_a_tree_are_bit_identical_to_chains() {
     }
 }
 
-/// Keys and values of every type: rows do not depend on how they are fed, and the results are those of f32 but for rounding.
+/// Keys and values of every type: rows do not depend on how they are fed, and the results equal f32 except
+/// for rounding.
 #[test]
 fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
     for (name, dtype) in [("gqa_tied", WeightType::F32), ("mha_tied_bf16", WeightType::Q8_0)] {
@@ -554,8 +555,9 @@ fn every_type_of_keys_and_values_is_independent_of_rows_and_close_to_f32() {
                 .flatten()
                 .zip(exact.iter().flatten())
                 .fold(0f32, |far, (a, b)| far.max((a - b).abs() / (1.0 + b.abs())));
-            // Relative to the size of the log-probabilities, which random weights make large. 8-bit weights round their inputs to 8
-            // bits, too: a smallest change of one flips roundings in all later layers.
+            // Relative to the size of the log-probabilities, which random weights make large. 8-bit weights
+            // also round their inputs to 8 bits: the smallest change of one flips roundings in all later
+            // layers.
             let bound = match (kind, dtype) {
                 (_, WeightType::Q8_0) => 0.5,
                 (KvType::F16, _) => 0.01,

@@ -84,7 +84,7 @@ fn tables_fit_a_narrow_terminal() {
     assert!(!screen.contains("FAMILY"), "{screen}");
 }
 
-/// no-color.org: set and not empty, whatever the value. Captions, help and the studio follow one rule.
+/// no-color.org: any value that is not empty counts. Captions, help and the studio follow one rule.
 #[test]
 fn colors_follow_no_color() {
     for (value, colored) in [("", true), ("0", false), ("1", false)] {

@@ -90,7 +90,7 @@ fn work_that_panics_is_told_and_the_studio_goes_on() {
     t.press("L", "Segment length");
     t.press("\u{15}2\r", "internal error: a background task panicked");
     assert!(t.is_taken());
-    // It still does what it is told.
+    // It still responds.
     t.press("?", "search ");
     t.keys("\u{1b}");
     t.gone("search ");

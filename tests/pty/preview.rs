@@ -31,7 +31,7 @@ fn a_clip_is_looked_at_played_and_scrubbed() {
     assert!(colors.len() > 8, "{colors:?} is no picture");
     t.wait("‖ ");
 
-    // It moves by its keys, by itself, and stands at its end.
+    // It moves by its keys and by itself, and stops at its end.
     let before = t.text();
     t.keys("ll");
     t.until_other(&before);

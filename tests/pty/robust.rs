@@ -106,7 +106,7 @@ fn without_utf8_everything_is_drawn_in_ascii() {
     t.wait("* ready");
     assert!(t.settled().is_ascii(), "{}", t.text());
     t.quit("q");
-    // Told otherwise, it believes the user.
+    // An option overrides the locale.
     let mut t = library(100, 30, &["--charset", "utf-8"], &[("LC_ALL", "C")]);
     t.quit("q");
 }
@@ -114,7 +114,7 @@ fn without_utf8_everything_is_drawn_in_ascii() {
 #[test]
 #[cfg(target_os = "linux")]
 fn the_meters_tell_the_memory() {
-    // Which has no notes, that would be told first.
+    // A method without notes, which would be shown first.
     let mut t = studio(120, 60, &["--method", "naive"]);
     t.press("\r", "MB peak");
     t.quit("q");
@@ -125,7 +125,7 @@ fn the_meters_tell_the_memory() {
 fn a_studio_that_waits_takes_no_time() {
     let mut t = studio(100, 30, &[]);
     t.press("\r", "done");
-    // Whatever is looked at after a run is looked at once; a second without a tick has to come.
+    // Everything that is checked after a run is checked once; a second without a tick has to come.
     let begun = std::time::Instant::now();
     loop {
         let before = t.ticks();

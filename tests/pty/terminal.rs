@@ -302,7 +302,7 @@ impl Terminal {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                self.until("output goes on", |s| s.ended);
+                self.until("output continues", |s| s.ended);
                 return status.exit_code();
             }
             assert!(begun.elapsed() < TOO_LONG, "the program does not end:\n{}", self.text());

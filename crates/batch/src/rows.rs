@@ -117,7 +117,7 @@ impl Kind {
             (Kind::Ltx | Kind::Hf, Err(_)) => {
                 return Err(refused(
                     format!("it is outside of {}, the directory of the data set", folder.display()),
-                    "its reader takes only paths below the file: name one with --dataset-file",
+                    "pass a --dataset-file in a parent directory: its reader only takes paths below it",
                 ));
             }
         };

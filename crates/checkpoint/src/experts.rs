@@ -112,7 +112,7 @@ fn sizes(gate_up: &[usize], down: &[usize]) -> Option<(Sizes, bool)> {
     }
 }
 
-/// What a tensor has of one of its experts, as a matrix.
+/// The part of a tensor that belongs to one expert, as a matrix.
 fn of_expert(whole: &FileTensor, experts: usize, expert: usize) -> FileTensor {
     let (start, end) = whole.info.data_offsets;
     let bytes = (end - start) / experts;

@@ -62,7 +62,7 @@ pub fn in_part(part: &str, name: &str) -> String {
 /// The name that shares the most components with `name`, counted from the end: at least three.
 pub(crate) fn similar<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let shared = |other: &str| name.rsplit('.').zip(other.rsplit('.')).take_while(|(a, b)| a == b).count();
-    // Of several the shortest and first, whatever the order in which they are stored.
+    // On a tie, the shortest and alphabetically first name wins, regardless of the order in the file.
     let best = names.map(|other| (shared(other), other)).filter(|(shared, _)| *shared >= 3);
     let rank = |(shared, name): &(usize, &'n str)| (*shared, std::cmp::Reverse((name.len(), *name)));
     best.max_by_key(rank).map(|(_, name)| name)

@@ -139,7 +139,7 @@ impl Shard {
     }
 }
 
-/// Tells the system how a file will be read, where it takes such advice.
+/// Advises the system how a file will be read, on systems that take such advice.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 mod advice {
     use std::{fs::File, num::NonZeroU64};

@@ -1,8 +1,9 @@
 //! Temporary directories that do not outlive their process for long.
 //!
-//! A directory goes with its [`Scratch`], and with [`remove_all`] where a process ends at once. What a killed process leaves is removed
-//! by the next one that makes such a directory. Whether its process lives is not told by a number, which another process may have
-//! by now, but by a lock that the system releases however a process ends.
+//! A directory is removed with its [`Scratch`], or by [`remove_all`] if the process exits immediately.
+//! Directories that a killed process leaves behind are removed by the next process that creates one. A lock
+//! shows whether their process is alive, because the system releases it however a process ends. A process id
+//! would not: another process may have it by now.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

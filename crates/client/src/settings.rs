@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     fn failure() -> Failure {
-        Failure { class: FailureClass::Usage, error: "no such method".into(), hint: None }
+        Failure { class: FailureClass::Usage, error: "unknown method".into(), hint: None }
     }
 
     #[test]
@@ -441,11 +441,11 @@ mod tests {
         let flags = Layer { method: Some("naive".into()), ..Layer::default() };
         let settings = Settings::merge(flags, &config.unwrap());
         assert_eq!(settings.method.value.as_deref(), Some("naive"));
-        assert_eq!(settings.method.blame(failure()).error, "--method: no such method");
+        assert_eq!(settings.method.blame(failure()).error, "--method: unknown method");
         assert_eq!(settings.method.blame(failure()).class, FailureClass::Usage);
 
         let mouse = settings.mouse.blame(failure());
-        assert_eq!(mouse.error, "configuration file c.toml:4: mouse: no such method");
+        assert_eq!(mouse.error, "configuration file c.toml:4: mouse: unknown method");
         assert_eq!(mouse.class, FailureClass::Input);
         assert_eq!(settings.theme.or("auto".into()), "dark");
         assert_eq!((settings.prompt.value.clone(), &settings.prompt.origin), (None, &Origin::Default));

@@ -80,7 +80,8 @@ pub struct RunRequest {
 }
 
 impl Default for RunRequest {
-    /// The target alone writes up to 256 tokens greedily, whatever sampling its checkpoint asks for, and nothing is measured. Video and prompt are missing.
+    /// Greedy decoding of up to 256 tokens by the target alone, regardless of the sampling that its
+    /// checkpoint asks for, without measurements. Video and prompt are missing.
     fn default() -> Self {
         Self {
             run: 1,

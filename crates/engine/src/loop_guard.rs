@@ -135,7 +135,8 @@ mod tests {
 
     use super::*;
 
-    /// The first loop of an answer and the number of tokens by which it is told. Tokens from 1000 on have no letters.
+    /// The first loop in an answer, and the number of tokens after which it is detected. Tokens from 1000 on
+    /// have no letters.
     fn first(ids: impl IntoIterator<Item = u32>) -> Option<(usize, Loop)> {
         let mut guard = LoopGuard::default();
         ids.into_iter().enumerate().find_map(|(at, id)| {

@@ -21,14 +21,15 @@ pub fn peak() -> u64 {
     u64::try_from(peak).unwrap_or(0) * unit
 }
 
-/// Resident memory of this process in bytes, of which `mapped` bytes of files may not be read yet but will be; its peak so far
-/// if the system does not report it.
+/// Resident memory of this process in bytes, including `mapped` bytes of files that may not have been read
+/// yet but will be; its peak so far if the system does not report it.
 pub fn resident(mapped: u64) -> u64 {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
     resident_in(&read("status"), code_in(&read("smaps")), mapped).unwrap_or_else(peak)
 }
 
-/// The program and its libraries, `code` bytes of which are resident, are files too, beside those that are `mapped`.
+/// Besides the `mapped` files, the program and its libraries are files too, `code` bytes of which are
+/// resident.
 fn resident_in(status: &str, code: u64, mapped: u64) -> Option<u64> {
     let [own, files, shared] = ["RssAnon:", "RssFile:", "RssShmem:"].map(|name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -61,7 +62,7 @@ fn code_in(smaps: &str) -> u64 {
     files.into_values().filter_map(|(runs, bytes)| runs.then_some(bytes)).sum()
 }
 
-/// Of a number in kB.
+/// The bytes of a number in kB.
 fn kilobytes(text: &str) -> Option<u64> {
     text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
@@ -73,7 +74,7 @@ pub fn available() -> Option<u64> {
     Some(own_limit().map_or(machine, |own| own.min(machine)))
 }
 
-/// What is left of `ulimit -v`.
+/// Bytes left under `ulimit -v`.
 fn own_limit() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
     let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
@@ -92,7 +93,7 @@ fn meminfo(text: &str) -> Option<u64> {
     kilobytes(text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?)
 }
 
-/// What is left of the limits of a group (a line of `/proc/self/cgroup`) and of those above it.
+/// Bytes left under the limits of a group (a line of `/proc/self/cgroup`) and of each group above it.
 fn limits(line: &str, groups: &Path) -> Vec<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -136,7 +137,7 @@ mod tests {
         write(groups.join("a/b/memory.max"), "max\n");
         write(groups.join("a/b/memory.current"), "100\n");
         assert_eq!(available_in(&proc, &groups), Some(1_024_000));
-        // The group above is limited; half of its usage are file pages.
+        // The group above is limited; half of its usage is file pages.
         write(groups.join("a/memory.max"), "1000\n");
         write(groups.join("a/memory.current"), "800\n");
         assert_eq!(available_in(&proc, &groups), Some(200));

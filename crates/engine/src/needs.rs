@@ -49,7 +49,7 @@ pub fn has_drafter(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
             method.name,
             match method.drafter {
                 _ if models.drafter.is_none() && models.heads.is_empty() => "--drafter is missing",
-                Drafter::Head { .. } => "no such head is loaded",
+                Drafter::Head { .. } => "no matching head is loaded",
                 _ => "--drafter is of another kind",
             }
         ),

@@ -462,7 +462,7 @@ fn texts_have_meanings_unless_nobody_waits_any_more() {
     let length = |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
     assert!(vectors.iter().all(|vector| (length(vector) - 1.0).abs() < 1e-5));
     assert!(ask(&rig.handle, Some(Instant::now())).unwrap_err().error.contains("nobody waits"));
-    // A run goes on as before.
+    // Runs still work.
     let request = rig.request("first");
     assert_eq!(rig.run(request).1, None);
     let (empty, _events) = Engine::start().unwrap();

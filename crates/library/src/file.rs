@@ -1,4 +1,4 @@
-//! What identifies a video: its stamp where it lies, and its contents wherever it lies.
+//! Identifies videos: by a stamp at a path, and by contents after a file was moved or copied.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,12 +7,12 @@ use std::time::UNIX_EPOCH;
 
 use twox_hash::XxHash3_128;
 
-/// Bytes that are read at each of several places of a file.
+/// Bytes read at each sampled place of a file.
 const BLOCK: usize = 64 << 10;
-/// How many places: the beginning, the end, and between them.
+/// Number of sampled places: the beginning, the end, and between them.
 const PLACES: u64 = 16;
 
-/// A path that does not depend on the working directory, and does not leave a directory that it begins with.
+/// An absolute path without `..`, so that it does not leave a directory that it begins with.
 pub fn absolute(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match absolute.components().any(|part| part == Component::ParentDir) {
@@ -21,7 +21,7 @@ pub fn absolute(path: &Path) -> PathBuf {
     }
 }
 
-/// Size and time of change of a file.
+/// Size and modification time of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// In bytes.
@@ -42,7 +42,8 @@ impl Stamp {
     }
 }
 
-/// A fingerprint of a file's contents: of its size, and of evenly spread parts of it. A file of up to a mebibyte is read as a whole.
+/// A hash of a file's size and of evenly spread parts of its contents. Files of up to 1 MiB are read
+/// completely.
 pub fn fingerprint(path: &Path) -> io::Result<[u8; 16]> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();

@@ -1,4 +1,4 @@
-//! What is in an index, and writing to it.
+//! Reading and writing an index.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,21 +20,21 @@ pub struct Index {
     pub(crate) connection: Connection,
 }
 
-/// The file of an index, which is opened for each search: others may write it meanwhile.
+/// The file of an index, which is opened for each search because others may write to it in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexFile(pub PathBuf);
 
-/// How much is in an index.
+/// Counts of what is in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub videos: u64,
-    /// Videos that are gone.
+    /// Videos whose files are gone.
     pub missing: u64,
     /// Captions and lines of speech.
     pub captions: u64,
 }
 
-/// Captions that were not made here.
+/// Captions from another source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Import {
     pub kind: Kind,
@@ -43,7 +43,7 @@ pub struct Import {
     pub lines: Vec<(Option<Span>, String)>,
 }
 
-/// A video as the index knows it.
+/// A video in the index.
 struct Known {
     id: i64,
     path: PathBuf,
@@ -60,13 +60,13 @@ struct Source<'a> {
 }
 
 impl Index {
-    /// Open an index for writing; it is created if there is none. Fails if it is something else, damaged, of a newer version (class
-    /// input), or cannot be written.
+    /// Open an index for writing. It is created if it does not exist. Fails if the file is not an index, is
+    /// damaged, was written by a newer version (class input), or cannot be written.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: path.to_owned(), connection: schema::open(path)? })
     }
 
-    /// Open an index that exists, to search it; also where nothing can be written. Fails as [`Index::open`].
+    /// Open an existing index to search it, even where nothing can be written. Fails like [`Index::open`].
     pub fn open_to_read(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: path.to_owned(), connection: schema::open_to_read(path)? })
     }
@@ -79,7 +79,7 @@ impl Index {
         schema::failure(&self.path, error)
     }
 
-    /// How much is in it. Fails if it cannot be read.
+    /// Counts of what is in it. Fails if it cannot be read.
     pub fn totals(&self) -> Result<Totals, Failure> {
         let count = |sql: &str| -> rusqlite::Result<u64> {
             let count: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
@@ -95,8 +95,9 @@ impl Index {
         read().map_err(|error| self.failure(&error))
     }
 
-    /// Mark the videos below these directories that are not there, and those that are there again. Directories that are not there
-    /// themselves, as those of a drive that is not plugged in, say nothing. Returns how many are missing. Fails if it cannot be written.
+    /// Mark the videos below these directories whose files are gone, and unmark those whose files are back.
+    /// Directories that do not exist themselves, such as on a drive that is not plugged in, are skipped.
+    /// Returns the number of missing videos. Fails if the index cannot be written.
     pub fn sweep(&mut self, directories: &[PathBuf]) -> Result<u64, Failure> {
         let roots: Vec<PathBuf> =
             directories.iter().filter(|dir| dir.is_dir()).map(|dir| absolute(dir)).collect();
@@ -119,7 +120,8 @@ impl Index {
         self.change(sweep)
     }
 
-    /// Take in captions that were not made here, unless the video has such ones. False if it has. Fails if it cannot be read or written.
+    /// Import captions from another source. Returns false, without a change, if the video already has
+    /// captions of this kind. Fails if files or the index cannot be read or written.
     pub fn import(&mut self, clip: &Clip, import: &Import) -> Result<bool, Failure> {
         let path = absolute(&clip.path());
         if let Some(video) = self.known(&path)? {
@@ -146,7 +148,7 @@ impl Index {
         })
     }
 
-    /// Change it in one transaction.
+    /// Change the index in one transaction.
     pub(crate) fn change<T>(
         &mut self,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
@@ -162,7 +164,8 @@ impl Index {
         written().map_err(|error| schema::failure(path, &error))
     }
 
-    /// What is known of the file at a path, which may have been moved or copied there since; `None` if nothing is.
+    /// The id of the video at a path, to which it may have been moved or copied; `None` if it is not in the
+    /// index.
     fn known(&mut self, path: &Path) -> Result<Option<i64>, Failure> {
         let Ok(stamp) = Stamp::of(path) else { return Ok(None) };
         let here = self.find(path).map_err(|error| self.failure(&error))?;
@@ -172,7 +175,7 @@ impl Index {
         let (stamp, fingerprint) = self.facts(path)?;
         let same = here.filter(|here| here.fingerprint == fingerprint);
         self.change(|write| match same {
-            // Only touched.
+            // Only its time changed.
             Some(same) => {
                 move_to(write, same.id, path, stamp)?;
                 Ok(Some(same.id))
@@ -205,8 +208,8 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The video with these contents that lies elsewhere becomes the one at this path, if it is no longer there; otherwise this is a
-/// copy, which has the same captions.
+/// Find a video with these contents at another path. If its file is gone, it was moved to this path;
+/// otherwise this file is a copy, and gets the same captions.
 fn adopt(
     write: &Transaction<'_>,
     path: &Path,
@@ -253,7 +256,7 @@ fn move_to(write: &Transaction<'_>, id: i64, path: &Path, stamp: Stamp) -> rusql
     Ok(())
 }
 
-/// The row of a video. What is known of other contents at its path is forgotten.
+/// Insert or update the row of a video. The row for other contents at its path is deleted.
 fn put_video(
     write: &Transaction<'_>,
     path: &Path,
@@ -270,7 +273,7 @@ fn put_video(
     )
 }
 
-/// Write captions of one source, in place of those of its kind and prompt.
+/// Write captions of one source, replacing captions of the same kind and prompt.
 fn put(
     write: &Transaction<'_>,
     video: i64,
@@ -348,7 +351,7 @@ impl Store for Index {
                 };
                 put(write, video, &seen, &lines)?;
             }
-            // What is said in a clip is the same for every prompt.
+            // Speech in a clip is the same for every prompt.
             if let Some(Caption { said, made, .. }) =
                 captions.last().filter(|caption| !caption.said.is_empty())
             {
@@ -423,14 +426,14 @@ mod tests {
             .unwrap();
         assert_eq!(place.lacks(&clip), [1]);
         assert_eq!(found(&place.index, "turning"), [("one.mp4".into(), 4.0)]);
-        // Written again, they replace the earlier ones; another prompt's are added.
+        // New captions of a prompt replace its earlier ones; captions of another prompt are added.
         place
             .index
             .write(&clip, &[caption("a", &[(0.0, 9.0, "A van")]), caption("b", &[(0.0, 9.0, "Vehicles")])])
             .unwrap();
         assert!(place.lacks(&clip).is_empty() && found(&place.index, "turning").is_empty());
         assert_eq!(found(&place.index, "vehicle").len(), 1);
-        // Touched, it is the same; with other contents it is another video.
+        // With another time it is the same video; with other contents it is a different one.
         place.clip("one.mp4", b"contents");
         assert!(place.lacks(&clip).is_empty());
         place.clip("one.mp4", b"other contents");
@@ -472,7 +475,7 @@ mod tests {
         std::fs::copy(&moved, place.dir.path().join("copy.mp4")).unwrap();
         assert_eq!(place.lacks(&Clip::of_file(&place.dir.path().join("copy.mp4"))), [1]);
         assert_eq!(found(&place.index, "van").len(), 2);
-        // A directory that is not there says nothing of what is in it.
+        // If a directory does not exist, its videos do not count as missing.
         let gone = place.dir.path().join("gone");
         assert_eq!(place.index.sweep(&[gone]).unwrap(), 0);
         check(&place.index);
@@ -489,7 +492,7 @@ mod tests {
         };
         assert!(place.index.import(&clip, &import).unwrap());
         assert!(!place.index.import(&clip, &import).unwrap());
-        assert!(place.lacks(&clip).is_empty(), "whatever the prompt");
+        assert!(place.lacks(&clip).is_empty(), "for every prompt");
         let said =
             Import { kind: Kind::Said, from: "one.vtt".into(), lines: vec![(None, "Hello there".into())] };
         assert!(place.index.import(&clip, &said).unwrap());

@@ -1,13 +1,14 @@
-//! What is known of a library of videos: captions and speech with their times, in one SQLite file that can be searched.
+//! The index of a video library: captions and speech with their times, in one SQLite file that can be
+//! searched.
 //!
 //! | file | |
 //! |---|---|
-//! | `schema` | the tables, and opening a file that has them |
-//! | [`index`](Index) | what is in the file, and writing to it: a [`Store`](specreel_batch::Store) of a batch |
-//! | `file` | what identifies a video, wherever it lies |
-//! | `meaning` | what captions are about, as vectors of the captioning model, and what is nearest to one |
-//! | [`query`](Query), `search` | the words that are looked for, and the moments that have them |
-//! | [`lists`] | found moments as lists for players |
+//! | `schema` | the tables, and opening an index |
+//! | [`index`](Index) | reading and writing an index, which is a [`Store`](specreel_batch::Store) for batches |
+//! | `file` | identifies videos, even if they were moved |
+//! | `meaning` | meanings of captions, as vectors of the captioning model, and the search for the nearest |
+//! | [`query`](Query), `search` | parses a search, and finds the moments that match |
+//! | [`lists`] | found moments as playlists |
 //!
 //! # Interruption
 //!

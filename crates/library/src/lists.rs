@@ -1,13 +1,13 @@
-//! Found moments as lists for players.
+//! Found moments as playlists.
 
 use specreel_client::moments::Moment;
 
 use super::file::absolute;
 
-/// Where a moment ends that has no end, in seconds after its beginning.
+/// Length of a moment without an end, in seconds.
 const LENGTH_S: f64 = 10.0;
 
-/// A list that VLC plays: an extended M3U with the beginning and the end of each moment.
+/// A playlist for VLC: an extended M3U with the beginning and the end of each moment.
 pub fn m3u(hits: &[Moment]) -> String {
     let entry = |hit: &Moment| {
         let (start, end) = bounds(hit);
@@ -23,7 +23,7 @@ pub fn m3u(hits: &[Moment]) -> String {
     std::iter::once("#EXTM3U\n".to_owned()).chain(hits.iter().map(entry)).collect()
 }
 
-/// A list that mpv plays as one video: its EDL, in which names have their length in bytes.
+/// A playlist that mpv plays as one video: an EDL, in which names are preceded by their length in bytes.
 pub fn edl(hits: &[Moment]) -> String {
     let entry = |hit: &Moment| {
         let (start, end) = bounds(hit);

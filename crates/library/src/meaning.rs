@@ -1,4 +1,4 @@
-//! What captions are about, as vectors in an index, and the search among them.
+//! Meanings of captions, as vectors in an index, and the search for the nearest.
 
 use rusqlite::{params, params_from_iter, types::Value};
 use specreel_client::moments::{Filter, Kind, Meaning, Moment, Part};
@@ -7,20 +7,20 @@ use specreel_record::Failure;
 
 use super::{Index, Query, search};
 
-/// Captions that are looked at together.
+/// Captions that are read together.
 const CHUNK: usize = 256;
-/// Longest excerpt of a caption that was found by what it is about, in bytes.
+/// Longest excerpt of a caption that was found by its meaning, in bytes.
 const EXCERPT: usize = 160;
-/// Captions from which the mean of all is estimated.
+/// Number of captions from which the mean is estimated.
 const SAMPLE: usize = 10_000;
 /// The largest value of a quantized vector.
 const LARGEST: f32 = 127.0;
 
-/// A caption, and what it says.
+/// The id and the text of a caption.
 pub type Captioned = (i64, String);
 
 impl Index {
-    /// The models whose meanings it has. Fails if it cannot be read.
+    /// The models that the index has meanings of. Fails if it cannot be read.
     pub fn meaning_models(&self) -> Result<Vec<String>, Failure> {
         let read = || -> rusqlite::Result<Vec<String>> {
             let mut found = self.connection.prepare("SELECT DISTINCT model FROM meanings ORDER BY model")?;
@@ -29,8 +29,9 @@ impl Index {
         read().map_err(|error| self.failure(&error))
     }
 
-    /// Captions without a meaning by this model, of videos that exist; none if the model is recorded as unable. Speech is not counted: its lines are
-    /// too short to be about something. Fails if it cannot be read.
+    /// Captions of existing videos that have no meaning of this model; none if the model is recorded as
+    /// unable. Speech is left out: its lines are too short to have a meaning of their own. Fails if the index
+    /// cannot be read.
     pub fn without_meaning(&self, model: &str) -> Result<Vec<Captioned>, Failure> {
         let read = || -> rusqlite::Result<Vec<Captioned>> {
             let mut found = self.connection.prepare(
@@ -46,7 +47,7 @@ impl Index {
         read().map_err(|error| self.failure(&error))
     }
 
-    /// Keep the meanings of captions by a model. Fails if it cannot be written.
+    /// Store the meanings of captions from a model. Fails if the index cannot be written.
     pub fn put_meanings(&mut self, model: &str, meanings: &[(i64, Vec<f32>)]) -> Result<(), Failure> {
         self.change(|write| {
             // A caption may have been replaced meanwhile.
@@ -61,7 +62,7 @@ impl Index {
         })
     }
 
-    /// Record that a model cannot say what captions are about. Fails if it cannot be written.
+    /// Record that a model cannot search by meaning. Fails if the index cannot be written.
     pub fn put_unable(&mut self, model: &str) -> Result<(), Failure> {
         self.change(|write| {
             write.execute("INSERT OR IGNORE INTO unable (model) VALUES (?1)", [model])?;
@@ -69,8 +70,8 @@ impl Index {
         })
     }
 
-    /// The moments whose captions have the nearest meanings, without those that have words which the search leaves out. Fails if it
-    /// cannot be read.
+    /// The moments whose captions have the nearest meanings, without captions that have words the search
+    /// excludes. Fails if the index cannot be read.
     pub(crate) fn near(
         &self,
         meaning: &Meaning,
@@ -92,8 +93,9 @@ impl Index {
         read().map_err(|error: rusqlite::Error| self.failure(&error))
     }
 
-    /// All captions, the nearest first, with the cosine of their vectors and this one once the mean of all is taken off: states of a
-    /// language model have much in common that says nothing.
+    /// All captions, nearest first, with the cosine similarity between their vectors and this one after the
+    /// mean of all vectors is subtracted: a language model's states have much in common that carries no
+    /// information.
     fn ranked(&self, meaning: &Meaning) -> rusqlite::Result<Vec<(i64, f32)>> {
         let Meaning { model, vector } = meaning;
         let width = vector.len();
@@ -102,7 +104,7 @@ impl Index {
         let mut rows = all.query([model])?;
         while let Some(row) = rows.next()? {
             let bytes = row.get_ref(1)?.as_blob()?;
-            // Of another width it is of another model of the same name.
+            // A vector of another width comes from another model of the same name.
             if let Some((scale, quantized)) = bytes.split_first_chunk().filter(|(_, q)| q.len() == width) {
                 captions.push(row.get(0)?);
                 scales.push(f32::from_le_bytes(*scale));
@@ -134,7 +136,7 @@ impl Index {
         Ok(ranked)
     }
 
-    /// The moments of captions, in their order, without those that the filter leaves out.
+    /// The moments of captions, in their order, without those that the filter excludes.
     fn moments_of(
         &self,
         captions: &[(i64, f32)],
@@ -169,14 +171,14 @@ impl Index {
     }
 }
 
-/// A vector in whole steps: sums of whole numbers may be taken in any order, so processors take many at once.
+/// A vector in fixed point: integers can be summed in any order, so processors sum many at once.
 struct Fixed {
     step: f32,
     values: Vec<i16>,
 }
 
 impl Fixed {
-    /// Sums over 8,000 values of a row do not overflow.
+    /// Sums over rows of up to 8,000 values do not overflow.
     const LARGEST: f32 = 2047.0;
 
     fn of(vector: &[f32]) -> Self {
@@ -190,7 +192,7 @@ impl Fixed {
     }
 }
 
-/// A sum that does not overflow.
+/// A sum of values that are too small to overflow.
 fn sum(values: impl Iterator<Item = i32>) -> i32 {
     values.fold(0, i32::wrapping_add)
 }
@@ -199,7 +201,7 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// A vector in one byte a value, after the value of one step (little-endian).
+/// A vector with one byte per value, after the step between values (f32, little-endian).
 fn quantized(vector: &[f32]) -> Vec<u8> {
     let largest = vector.iter().fold(0f32, |largest, value| largest.max(value.abs()));
     let step = largest / LARGEST;
@@ -239,7 +241,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// The order is that of the cosines of the exact vectors, except where these are closer than the quantization.
+        /// The order follows the cosines of the exact vectors, except where these are closer than the
+        /// quantization.
         #[test]
         fn the_nearest_come_first(
             vectors in prop::collection::vec(prop::collection::vec(-1f32..1.0, 24), 2..9),
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!([lacking(&index, "n"), lacking(&index, "small")], [1, 0]);
     }
 
-    /// A search reads what is wanted, and what comes back counts if it is of a model of the index.
+    /// A search reads the wanted words, and uses their meaning if the index has meanings of that model.
     #[test]
     fn meanings_count_where_the_index_has_them_by_the_same_model() {
         let (_dir, mut index) = index(&["a lorry", "a tree"]);

@@ -1,41 +1,41 @@
-//! What is looked for: words, phrases, beginnings of words, and what is not to be there.
+//! Parses searches: words, phrases, prefixes, and exclusions.
 
 use std::fmt;
 
-/// A search that FTS5 understands, from what a person types.
+/// A search in FTS5's query language, parsed from typed text.
 ///
-/// All words have to be there, in any order, in one caption. `"a phrase"` is there word by word, `turn*` is any word that begins so,
-/// `-word` and `-"a phrase"` are not there, and `OR` between two of them wants one. Everything else is text: no character can
-/// break a search.
+/// A caption must have all words, in any order. `"a phrase"` matches consecutive words, `turn*` matches every
+/// word with this prefix, `-word` and `-"a phrase"` exclude, and `OR` between two of them requires only one.
+/// Everything else is text: no character makes a search invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     /// For `MATCH`.
     pub(crate) expression: String,
-    /// What is not to be there, for `MATCH`.
+    /// The exclusions, for `MATCH`.
     pub(crate) excluded: Option<String>,
-    /// What is to be there, as a person says it.
+    /// The wanted words, as they were typed.
     pub(crate) wanted: String,
 }
 
-/// Why nothing can be looked for.
+/// Why a search is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryError {
-    /// There is no letter and no digit in it.
+    /// It has no letter and no digit.
     Empty,
-    /// It says only what is not to be there.
+    /// It has only exclusions.
     OnlyExcludes,
 }
 
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Empty => "there is no word in it",
-            Self::OnlyExcludes => "it only says what is not to be there",
+            Self::Empty => "it contains no words",
+            Self::OnlyExcludes => "it has only exclusions",
         })
     }
 }
 
-/// Words of questions that say nothing about what is looked for.
+/// Stop words: words of questions that say nothing about the subject.
 const COMMON: &str = " a about all am an and any are as at be been being but by can clip clips could did do does each every find for from had \
     has have he her here him his how i if in into is it its list many me moment moments my no not of on or our out part parts \
     please scene scenes see seen she should show showing shown shows so some somebody someone something tell than that the \
@@ -85,7 +85,7 @@ impl Query {
         }
     }
 
-    /// Any word of a question, except those that all questions have. Fails for a text without a word.
+    /// A search for any word of a question except stop words. Fails for a text without words.
     pub fn about(question: &str) -> Result<Self, QueryError> {
         let lower = question.to_lowercase();
         let words = || lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -106,7 +106,7 @@ impl Query {
 }
 
 impl Term {
-    /// In FTS5's language; `None` without a letter or digit.
+    /// The term in FTS5's query language; `None` if it has no letter or digit.
     fn words(&self) -> Option<String> {
         let star = if self.is_beginning { "*" } else { "" };
         let has_words = self.text.chars().any(char::is_alphanumeric);
@@ -124,7 +124,7 @@ fn terms(typed: &str) -> Vec<Term> {
         let body = if is_excluded { after.unwrap_or(rest) } else { rest };
         let is_phrase = body.starts_with('"');
         let (text, left) = match body.strip_prefix('"') {
-            // A phrase that is not closed ends with the search.
+            // An unclosed phrase extends to the end of the search.
             Some(phrase) => phrase.split_once('"').unwrap_or((phrase, "")),
             None => body.split_at(body.find([' ', '\t', '\n', '"']).unwrap_or(body.len())),
         };

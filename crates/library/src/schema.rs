@@ -1,4 +1,4 @@
-//! The tables of an index, and opening a file that has them.
+//! The tables of an index, and opening an index.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use specreel_record::{Failure, FailureClass};
 
 use super::file::absolute;
 
-/// Says that a file is an index of specreel: "SpRl".
+/// The SQLite application id of a specreel index: "SpRl".
 const APPLICATION: i32 = 0x5370_526c;
 
-/// What makes each version out of the one before it. The number of steps is the version that this program writes.
+/// Migrations from each version to the next. Their number is the version that this program writes.
 const STEPS: [&str; 2] = [
     "
 CREATE TABLE videos (
@@ -64,33 +64,33 @@ CREATE TABLE unable (model TEXT PRIMARY KEY) STRICT;
 ",
 ];
 
-/// How long to wait for another process that writes.
+/// How long to wait while another process writes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Open an index for writing; it is created if there is none, and brought up to date. Fails if it is something else, damaged, written by
-/// a newer version (class input), or cannot be written.
+/// Open an index for writing. It is created if it does not exist, and migrated if it is older. Fails if the
+/// file is not an index, is damaged, was written by a newer version (class input), or cannot be written.
 pub fn open(path: &Path) -> Result<Connection, Failure> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|error| {
-            Failure::input(format!("index {}: {error}", path.display()), "name another file with --db")
+            Failure::input(format!("index {}: {error}", path.display()), "choose another file with --db")
         })?;
     }
     let failed = |error| failure(path, &error);
     let mut connection = Connection::open(path).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
-    // Where that does not work, as on some network drives, changes are written through a journal.
+    // Where WAL does not work, as on some network drives, changes are written through a journal.
     let _: Result<String, _> = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
     connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(failed)?;
     migrate(&mut connection, path)?;
     Ok(connection)
 }
 
-/// Open an index that exists, to search it; also where nothing can be written. Fails as [`open`].
+/// Open an existing index to search it, even where nothing can be written. Fails like [`open`].
 pub fn open_to_read(path: &Path) -> Result<Connection, Failure> {
     if !path.exists() {
         return Err(Failure::input(
             format!("index {}: no such file", path.display()),
-            "make it: specreel index DIR",
+            "create it: specreel index DIR",
         ));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -113,19 +113,19 @@ pub fn open_to_read(path: &Path) -> Result<Connection, Failure> {
     check(path, facts)?;
     match facts.1 {
         version if version == STEPS.len() => Ok(connection),
-        // Only a writer can bring it up to date.
+        // Only a writer can migrate it.
         _ => open(path),
     }
 }
 
-/// The address of a file that nobody changes.
+/// The URI that opens a file as immutable.
 fn unchanging(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     const PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#').add(b' ');
     format!("file:{}?immutable=1", percent_encode(absolute(path).as_os_str().as_bytes(), PLAIN))
 }
 
-/// Whose file it is, and its version.
+/// The application id and the version of a file.
 fn facts(connection: &Connection) -> rusqlite::Result<(i32, usize)> {
     let number = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
     Ok((number("application_id")?, usize::try_from(number("user_version")?).unwrap_or(usize::MAX)))
@@ -134,18 +134,18 @@ fn facts(connection: &Connection) -> rusqlite::Result<(i32, usize)> {
 fn check(path: &Path, (application, version): (i32, usize)) -> Result<(), Failure> {
     if application != APPLICATION {
         return Err(Failure::input(
-            format!("index {}: it is a database of another program", path.display()),
-            "name another file with --db",
+            format!("index {}: it is a database, but not a specreel index", path.display()),
+            "choose another file with --db",
         ));
     }
     if version > STEPS.len() {
         let known = STEPS.len();
         return Err(Failure::input(
             format!(
-                "index {}: a newer specreel has written it (version {version}, of which this one knows {known})",
+                "index {}: written by a newer specreel (version {version}; this one supports up to {known})",
                 path.display()
             ),
-            "update specreel, or name another file with --db",
+            "update specreel, or choose another file with --db",
         ));
     }
     Ok(())
@@ -175,17 +175,17 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Failure> {
     write.commit().map_err(failed)
 }
 
-/// What a problem of the file means for its user.
+/// The failure to report for a database error.
 pub fn failure(path: &Path, error: &rusqlite::Error) -> Failure {
     let name = path.display();
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Failure::input(
-            format!("index {name}: it is damaged, or no index"),
-            "remove it and run `specreel index` again, or name another file with --db",
+            format!("index {name}: it is damaged, or not an index"),
+            "remove it and run `specreel index` again, or choose another file with --db",
         ),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::input(
-            format!("index {name}: another program has kept it locked for {} s", PATIENCE.as_secs()),
-            "try again once that has ended",
+            format!("index {name}: locked by another program for {} s", PATIENCE.as_secs()),
+            "try again when that program has finished",
         ),
         Some(ErrorCode::DiskFull) => Failure::new(
             FailureClass::Internal,
@@ -194,7 +194,7 @@ pub fn failure(path: &Path, error: &rusqlite::Error) -> Failure {
         ),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Failure::input(
             format!("index {name}: {error}"),
-            "make the file and its directory writable, or name another file with --db",
+            "make the file and its directory writable, or choose another file with --db",
         ),
         _ => Failure::internal(format!("index {name}: {error}"), "run the same command again"),
     }
@@ -215,21 +215,18 @@ mod tests {
         )
         .unwrap();
         let (write, read) = error();
-        assert!(write.ends_with("it is damaged, or no index") && read == write, "{write} {read}");
+        assert!(write.ends_with("it is damaged, or not an index") && read == write, "{write} {read}");
         std::fs::remove_file(&path).unwrap();
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
         let (write, read) = error();
-        assert!(write.ends_with("a database of another program") && read == write, "{write} {read}");
+        assert!(write.ends_with("but not a specreel index") && read == write, "{write} {read}");
         std::fs::remove_file(&path).unwrap();
         drop(open(&path).unwrap());
         let other = Connection::open(&path).unwrap();
         other.execute_batch("PRAGMA user_version = 9").unwrap();
         drop(other);
         let (write, read) = error();
-        assert!(
-            write.contains("a newer specreel has written it (version 9") && read == write,
-            "{write} {read}"
-        );
+        assert!(write.contains("written by a newer specreel (version 9") && read == write, "{write} {read}");
         assert!(open_to_read(&dir.path().join("none.db")).unwrap_err().error.ends_with("no such file"));
     }
 
@@ -245,7 +242,7 @@ mod tests {
                 assert!(failure.error.contains("damaged"), "{length}: {failure:?}");
             }
         }
-        // Nothing at all is a new one.
+        // An empty file is a new index.
         std::fs::write(&path, b"").unwrap();
         drop(open(&path).unwrap());
     }

@@ -1,4 +1,4 @@
-//! The moments that have the words that are looked for.
+//! Finds the moments that match a search.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,20 +12,20 @@ use super::{Index, IndexFile, Query, file::absolute};
 
 /// Marks around matches in an excerpt; no text in an index contains them.
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
-/// Words of an excerpt, about.
+/// Approximate number of words in an excerpt.
 const EXCERPT: i64 = 24;
 
 impl MomentFinder for IndexFile {
     fn find(&self, words: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let query = Query::parse(words).map_err(|problem| {
-            Failure::usage(format!("cannot look for `{words}`: {problem}"), "name a word that is to be there")
+            Failure::usage(format!("cannot search for `{words}`: {problem}"), "include a word to search for")
         })?;
         Index::open_to_read(&self.0)?.search(&query, search)
     }
 
     fn about(&self, question: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let query = Query::about(question).map_err(|problem| {
-            Failure::usage(format!("cannot look for `{question}`: {problem}"), "ask in words")
+            Failure::usage(format!("cannot search for `{question}`: {problem}"), "ask the question in words")
         })?;
         Index::open_to_read(&self.0)?.search(&query, search)
     }
@@ -36,7 +36,8 @@ impl MomentFinder for IndexFile {
 }
 
 impl Index {
-    /// The moments with these words, and those whose meanings are near, if they can be read. Fails as [`MomentFinder::find`].
+    /// The moments with these words, and the moments with the nearest meanings, if meanings can be read.
+    /// Fails like [`MomentFinder::find`].
     pub fn search(&self, query: &Query, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let Search { filter, most, read } = search;
         let by_words = self.find_moments(query, filter, most)?;
@@ -48,7 +49,8 @@ impl Index {
         }
     }
 
-    /// The moments with these words, the best first; among equals by path and time. Fails if the index cannot be read.
+    /// The moments with these words, best first, and by path and time among equals. Fails if the index cannot
+    /// be read.
     pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
         let (conditions, mut values) = conditions(filter);
         let sql = format!(
@@ -72,9 +74,9 @@ impl Index {
     }
 }
 
-/// Lists of moments as one: each moment counts by its ranks in them (reciprocal rank fusion; Cormack et al., SIGIR 2009).
+/// Merge lists of moments by their ranks in each list (reciprocal rank fusion; Cormack et al., SIGIR 2009).
 fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
-    /// How much less the first rank counts than it would alone.
+    /// The constant that is added to ranks: the larger, the less the first ranks stand out.
     const FLAT: f64 = 60.0;
     let mut joined: Vec<Moment> = Vec::new();
     for list in lists {
@@ -82,14 +84,14 @@ fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
         for (rank, moment) in list.into_iter().enumerate() {
             let score = 1.0 / (FLAT + rank as f64 + 1.0);
             match joined.iter().position(|other| other.is_same(&moment)) {
-                // A text that another prompt brought as well counts once in a list.
+                // A text that another prompt produced as well counts once per list.
                 Some(at) if at < before => joined[at].score += score,
                 Some(_) => {}
                 None => joined.push(Moment { score, ..moment }),
             }
         }
     }
-    // Stable: among equals, the list that comes first goes first.
+    // Stable: among equals, moments of the first list come first.
     joined.sort_by(|a, b| b.score.total_cmp(&a.score));
     joined.truncate(most);
     joined
@@ -110,7 +112,7 @@ pub(super) fn moment(row: &rusqlite::Row<'_>) -> rusqlite::Result<Moment> {
     })
 }
 
-/// Conditions of SQL and the values in them.
+/// SQL conditions of a filter, and their values.
 pub(super) fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     let (mut sql, mut values) = (String::new(), Vec::new());
     let mut add = |condition: &str, own: Vec<Value>| {
@@ -124,7 +126,7 @@ pub(super) fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     if !filter.below.is_empty() {
         let one = "(path = ? OR substr(path, 1, ?) = ?)";
         let own = filter.below.iter().flat_map(|below| {
-            // Without the separator at its end.
+            // Without a trailing separator.
             let below: PathBuf = absolute(below).components().collect();
             let path = below.as_os_str().as_bytes().to_vec();
             let mut folder = path.clone();
@@ -151,7 +153,7 @@ pub(super) fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     (sql, values)
 }
 
-/// An excerpt with its marks as parts.
+/// Split an excerpt into parts at its marks.
 fn parts(excerpt: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut is_match = false;
@@ -266,7 +268,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// No query breaks the database, and what it finds has the words.
+        /// No query is a database error, and every result has the words.
         #[test]
         fn no_query_is_an_error(typed in "[a-c \"*:()^{}\\-+'ORNEARTD\u{0}é,]{0,24}", word in "[a-c]{1,2}") {
             let (_dir, index) = index(&[("a.mp4", Kind::Seen, "a b c ab bc abc ca"), ("b.mp4", Kind::Seen, "b c")]);

@@ -13,7 +13,7 @@ pub enum OnLoop {
     Stop,
     /// It is written again, up to twice, with another seed and a DRY penalty
     Retry,
-    /// It goes on up to its limit
+    /// It continues up to its token limit
     Keep,
 }
 

@@ -57,8 +57,8 @@ pub async fn origin(State(app): State<SharedApp>, request: Request, next: Next) 
     ApiError::new(StatusCode::FORBIDDEN, "origin_not_allowed", message).into_response()
 }
 
-/// True for the server's own page. A name other than localhost may have been pointed at this machine by whoever
-/// owns it, and does not count.
+/// True for the server's own page. Host names other than localhost do not count: their owners may have
+/// pointed them at this machine.
 fn is_own(origin: &str, host: Option<&str>) -> bool {
     let Ok(uri) = origin.parse::<Uri>() else { return false };
     let (Some(authority), Some(name)) = (uri.authority(), uri.host()) else { return false };

@@ -388,7 +388,7 @@ impl Tools {
         }
     }
 
-    /// The run of a request. Tells how far the speech model is, if it listens.
+    /// Start the run of a request, reporting the speech model's progress if it listens.
     async fn asked(
         &self,
         chat: ChatRequest,

@@ -83,7 +83,8 @@ pub struct Defaults {
     pub request: RunRequest,
     /// The methods that requests may name.
     pub methods: Vec<Method>,
-    /// The name under which the target was given: an id, a directory or a file. Requests may use it, but are not told of it.
+    /// The name that the target was given by: an id, a directory or a file. Requests may use it, but answers
+    /// do not reveal it.
     pub target: Option<String>,
     /// The context window of the target in tokens, if it is known.
     pub context_window: Option<usize>,

@@ -101,8 +101,7 @@ struct Allowed<'a> {
 impl<'a> Allowed<'a> {
     fn new(app: &'a App) -> Result<Self, ApiError> {
         let finder = app.defaults.find.as_deref().ok_or_else(|| {
-            let message =
-                "this server has no index; name one with --db, or use a build with the feature `find`";
+            let message = "this server has no index; pass --db, or use a build with the feature `find`";
             ApiError::new(StatusCode::NOT_IMPLEMENTED, "no_index", message)
         })?;
         Ok(Self { app, finder })

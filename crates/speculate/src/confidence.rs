@@ -8,9 +8,9 @@
 //!
 //! `W(P) = max(0, Σ share(c) · max(0, P·c − rate · more + W(P·c)) − rate · row)`
 //!
-//! in tokens, where `row` is the time of a row of the drafter and `more` that of an additional row of the target. The chain ends where `W`
-//! is 0, and before a draft whose term in the sum is 0. The rate is that of the policy itself (Dinkelbach 1967): the tokens of a step
-//! divided by its time.
+//! in tokens, where `row` is the time of a row of the drafter and `more` the time of an additional row of the
+//! target. The chain ends where `W` is 0, and before a draft whose term in the sum is 0. The rate is the rate
+//! of the policy itself (Dinkelbach 1967): the tokens of a step divided by its time.
 
 use crate::{
     Drafter,
@@ -73,7 +73,7 @@ impl Calibration {
         Self { chances: MIDDLES, shares: SHARES }.failing((1.0 - chance) / (1.0 - mean))
     }
 
-    /// The same if drafts of all classes fail so many times as often.
+    /// The same, with drafts of all classes failing `factor` times as often.
     pub fn failing(self, factor: f64) -> Self {
         let chances = self.chances.map(|chance| (1.0 - (1.0 - chance) * factor).clamp(0.01, 0.995));
         Self { chances, ..self }

@@ -119,7 +119,7 @@ impl From<Sampler> for SamplingControls {
 }
 
 impl SamplingControls {
-    /// The most likely token, whatever the model asks for.
+    /// The most likely token, regardless of what the model asks for.
     pub fn greedy() -> Self {
         Self { base: SamplingBase::Greedy, ..Self::default() }
     }

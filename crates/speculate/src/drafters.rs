@@ -96,7 +96,7 @@ struct Emitted {
 }
 
 impl Emitted {
-    /// Tell a drafter that has read the prompt.
+    /// Pass the emitted tokens to a drafter that has read the prompt.
     fn replay(&self, proposer: &mut dyn Proposer, target: &Sequence, reads_states: bool) -> Result<()> {
         let Some((root, accepted)) = self.ids.split_last() else { return Ok(()) };
         let tree = Tree::chain(accepted.iter().copied());
@@ -214,8 +214,8 @@ impl<'a> DrafterSet<'a> {
         }
     }
 
-    /// Tell all of them the outcome of a step, as [`Proposer::commit`] has it, whose `pass` verified the proposal and judged these
-    /// places; `by` is the number of the drafter that was asked, if one was.
+    /// Report the outcome of a step to all drafters, as in [`Proposer::commit`]; `pass` verified the proposal
+    /// and judged these places, and `by` is the number of the drafter that was asked, if any.
     pub fn commit(
         &mut self,
         proposal: &Proposal,

@@ -109,7 +109,7 @@ fn fit(passes: &[(f64, f64)]) -> Option<(f64, f64)> {
     let pairs = (0..short.len()).flat_map(|a| (0..a).map(move |b| (&short[a], &short[b])));
     let steep = pairs.filter(|(a, b)| a.0 != b.0).map(|(a, b)| through(a, (b.1 - a.1) / (b.0 - a.0)));
     let flat = short.iter().map(|pass| through(pass, least));
-    // Without a branch: which side of a line a pass is on cannot be predicted.
+    // Branch-free: whether a pass is above or below a line cannot be predicted.
     let weigh = |off: f64| (QUANTILE * off).max((QUANTILE - 1.0) * off);
     let loss = |(first, slope): &(f64, f64)| -> f64 {
         passes.iter().map(|(rows, ms)| weigh(ms - first - slope * (rows - 1.0))).sum()
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// The loss of a line, and that of the best one through any two of the passes.
+    /// The loss of a line, and the loss of the best line through any two of the passes.
     fn losses(passes: &[(f64, f64)], line: (f64, f64)) -> (f64, f64) {
         let loss = |first: f64, slope: f64| -> f64 {
             let off = |pass: &(f64, f64)| pass.1 - first - slope * (pass.0 - 1.0);

@@ -67,8 +67,8 @@ struct DrafterSide<'a> {
     forced: u64,
 }
 
-/// Bring the grammar's state to the text of a cache that keeps `truncate_to` slots, of which the first is the prompt's, and is then
-/// fed `ids`; `at` is told what may follow each of them.
+/// Bring the grammar's state to the text of a cache that keeps `truncate_to` slots, of which the first is the
+/// prompt's, and is then fed `ids`; `at` receives what may follow each of them.
 fn follow(
     grammar: &mut Option<Follower>,
     truncate_to: usize,

@@ -71,7 +71,7 @@ impl Default for Processors {
 }
 
 impl Processors {
-    /// True if no row is changed, whatever the text.
+    /// True if no row is changed, regardless of the text.
     pub fn are_idle(&self) -> bool {
         *self == Self { dry: self.dry.clone(), repetition_window: self.repetition_window, ..Self::default() }
             && self.dry.multiplier == 0.0
@@ -116,7 +116,7 @@ impl History {
         Some(history)
     }
 
-    /// The text goes on with these ids.
+    /// Append these ids to the text.
     pub fn advance(&mut self, ids: &[u32]) {
         for &id in ids {
             let count = self.counts.entry(id).or_default();
@@ -145,8 +145,8 @@ impl History {
         self.processors == other.processors && self.ids[..self.prompt] == other.ids[..other.prompt]
     }
 
-    /// The row that predicts what follows the text and these drafts. `own` are the ids of the row, if they are not the target's `vocab`;
-    /// those of the result are.
+    /// The row that predicts what follows the text and these drafts. `own` are the ids of the row, if they
+    /// are not the target's `vocab`; the result always has the target's ids.
     /// Errors: the row lacks values ([`LogitNeeds::whole`](specreel_model::decoder::LogitNeeds::whole)).
     pub fn process(
         &self,

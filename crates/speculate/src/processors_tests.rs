@@ -119,7 +119,7 @@ prop_compose! {
     }
 }
 
-/// The longest run at the end of `ids` that stands before each other occurrence of `next` too, without a breaker.
+/// The longest run at the end of `ids` that also precedes an earlier occurrence of `next`, without a breaker.
 fn repeated(ids: &[u32], next: u32, breakers: &[u32]) -> usize {
     let matching = |end: usize| {
         let pairs = ids.iter().rev().zip(ids[..end].iter().rev());

@@ -24,7 +24,7 @@ const FREQUENCIES: usize = TRANSFORM / 2 + 1;
 const INPUTS: usize = TRANSFORM.next_multiple_of(32);
 /// Frames that are transformed at once.
 const CHUNK: usize = 500;
-/// The least power that is told from silence, as a logarithm.
+/// The lowest power that is distinguished from silence, as a logarithm.
 pub const QUIETEST: f32 = -10.0;
 /// How far below the loudest band of a video the quietest one is that is heard, as a logarithm.
 const RANGE: f32 = 8.0;

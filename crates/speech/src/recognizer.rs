@@ -100,7 +100,7 @@ impl Recognizer {
         Ok(said)
     }
 
-    /// The largest logarithm of a band's power; `None` if all is silent, or `progress` broke off.
+    /// The largest logarithm of a band's power; `None` if everything is silent, or if `progress` stopped it.
     fn loudest(
         &mut self,
         windows: &mut Windows,

@@ -17,7 +17,7 @@ pub struct Experts<M> {
     pub router: M,
     /// Gate and up, and down, of each expert; or one of each for all experts, below each other.
     pub routed: Vec<[M; 2]>,
-    /// Those of the expert that all rows take.
+    /// The matrices of the expert that all rows take.
     pub shared: Option<[M; 2]>,
 }
 

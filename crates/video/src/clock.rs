@@ -95,7 +95,8 @@ impl Clock {
     }
 }
 
-/// A note for the user: where parts were joined, in seconds from the beginning of the file. `None` if nowhere.
+/// A note for the user: where parts were joined, in seconds from the beginning of the file. `None` if there
+/// are no joins.
 pub(super) fn note(joined_s: &[f64]) -> Option<String> {
     let first = specreel_record::clock(*joined_s.first()?);
     Some(match joined_s.len() {

@@ -22,7 +22,7 @@ const SIDE: u32 = 256;
 /// Frames between two calls of the progress function.
 const STRIDE: usize = 32;
 
-/// How scenes are told apart.
+/// How scenes are detected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scenes {
     /// Score of a cut, from 0 (equal frames) to 255.

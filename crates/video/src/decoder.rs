@@ -1,4 +1,4 @@
-//! A decoder of pictures, which adds the alpha channel that VP8 and VP9 in WebM keep beside each picture.
+//! A decoder of pictures, which adds the alpha channel that VP8 and VP9 in WebM store next to each picture.
 //!
 //! Such a file has a second stream of the same codec in the side data of its packets, whose luma is the alpha channel. FFmpeg's own
 //! decoders ignore it, so a second decoder reads it. Pictures without it are opaque.
@@ -125,7 +125,7 @@ impl Alpha {
     }
 }
 
-/// The coded alpha channel in an addition to a packet: eight bytes tell what it is.
+/// The coded alpha channel in a packet's side data, which its first eight bytes identify.
 fn coded_alpha(added: &[u8]) -> Option<&[u8]> {
     let (id, coded) = added.split_first_chunk::<8>()?;
     (u64::from_be_bytes(*id) == ALPHA && !coded.is_empty()).then_some(coded)

@@ -1,7 +1,8 @@
 //! Divides a stream into segments while it is read: which frames of the current one are held, and where it ends. Pure arithmetic.
 //!
-//! The segments are those of a file ([`super::segments`]), as far as that is possible without knowing what follows: the last one
-//! may be short, and a scene that is too long is cut at the longest length instead of evenly.
+//! The segments are the same as in a file ([`super::segments`]), as far as that is possible without knowing
+//! what follows: the last one may be short, and a scene that is too long is cut at the longest length instead
+//! of evenly.
 
 use super::{Division, cuts::Filter, held::Moment, segments::MIN_FRAMES, timeline::ROUNDING_S};
 use specreel_record::Span;
@@ -165,7 +166,7 @@ impl<T> Thinned<T> {
         self.latest.as_ref().or(self.kept.last()).map(|frame| frame.at)
     }
 
-    /// Take the frames before this index; those from it on are counted anew.
+    /// Take the frames before this index; the others are renumbered from 0.
     fn split(&mut self, index: usize) -> Vec<Moment<T>> {
         let mut frames = std::mem::take(&mut self.kept);
         frames.extend(self.latest.take());

@@ -76,9 +76,9 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Open the sound of a video from a time on, in seconds from the beginning of the file; `None` if it has none. Of several audio tracks, it is
-    /// the one with this number, from 1, or the one that players choose. Fails if the file is no video, it has no such track, or the
-    /// sound cannot be decoded.
+    /// Open the sound of a video from a time on, in seconds from the beginning of the file; `None` if it has
+    /// none. `track` is the number of the audio track, from 1; by default it is the track that players
+    /// choose. Fails if the file is not a video, if it lacks the track, or if the sound cannot be decoded.
     pub fn open(path: &Path, from_s: f64, track: Option<usize>) -> Result<Option<Self>, Error> {
         let mut source = Source::open(path)?;
         let start_s = source.start_s() + from_s;
@@ -117,7 +117,7 @@ impl Sound {
             // SAFETY: the pointer is a stream of the open `input`; `discard` is a plain field that callers may set.
             unsafe { (*stream.as_mut_ptr()).discard = discard };
         }
-        // With several clocks, a time stamp does not tell a place.
+        // With several clocks, a time stamp does not identify a place.
         if from_s > 0.0 && tick > 0.0 && joins.is_empty() {
             let target = (start_s / tick) as i64;
             // SAFETY: `input` is open and `index` is one of its streams. Where it cannot seek, it is read from its beginning.

@@ -43,7 +43,7 @@ pub(super) struct Source {
     pub(crate) geometry: Geometry,
     pub has_audio: bool,
     pub(crate) empty_packets: usize,
-    /// Joins the time stamps of packets; its joins are those of the packets so far.
+    /// Joins the time stamps of packets; it has the joins of the packets read so far.
     pub(crate) clock: Clock,
     kind: Option<still::Kind>,
     /// What is read instead of the file.

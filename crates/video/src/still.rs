@@ -1,4 +1,4 @@
-//! Pictures: what FFmpeg does not tell of them, or cannot read.
+//! Pictures: reads what FFmpeg does not report or cannot read.
 //!
 //! The EXIF orientation of JPEG, PNG, WebP and TIFF reaches a user of FFmpeg with the first decoded frame or not at all, so it is
 //! read from the file. Animated WebP, which many builds of FFmpeg cannot read, is converted to APNG in memory.

@@ -269,14 +269,14 @@ impl Stream {
             let lead_s = match picture.pts() {
                 _ if self.is_live => 0.0,
                 Some(stamp) => self.source.since_start(stamp),
-                // A decode time stands in for it.
+                // A decode time replaces it.
                 None => self.source.lead_s(),
             };
             self.first = Some((stamp, lead_s));
         }
         let at = stamp.and_then(|stamp| self.seconds(stamp));
         let at = at.unwrap_or(self.frames as f64 / self.probe.fps);
-        // Where decode times stand in for those of frames, the last frames of a file have the same one.
+        // Where decode times replace the times of frames, the last frames of a file have the same time.
         let is_later = self.frames == 0 || at > self.last;
         self.last = if is_later { at } else { self.last + 1.0 / self.probe.fps };
         self.frames += 1;

@@ -29,7 +29,7 @@ use specreel_record::Span;
 /// Files up to this size, in bytes, are read through for exact time stamps.
 const READ_THROUGH_BYTES: u64 = 1 << 29;
 
-/// Seconds after which the time of a file's last change tells its states apart.
+/// Seconds after which a file's modification time distinguishes its states.
 const SETTLED_S: u64 = 2;
 
 /// A frame this little before a time, in seconds, counts as shown at that time: time stamps are rounded to ticks.
@@ -93,7 +93,7 @@ impl FileId {
         let Source { path, stream, .. } = source;
         let facts = std::fs::metadata(path).ok()?;
         let modified = facts.modified().ok()?;
-        // Of a file that was only just written, the time may not tell two states apart.
+        // The modification time of a file that was just written may not distinguish two states.
         modified.elapsed().ok().filter(|age| age.as_secs() >= SETTLED_S)?;
         Some(Self { path: path.clone(), bytes: facts.len(), stream: *stream, modified })
     }
@@ -159,7 +159,7 @@ impl Timeline {
         let mut packets = Vec::new();
         let mut cut = false;
         let (mut hidden, mut begins_with_key) = (0, None);
-        // Where frames are reordered, decode times do not tell when they are shown.
+        // Where frames are reordered, decode times do not say when they are shown.
         let is_reordered = source.is_reordered();
         while let Some(packet) = source.next_packet() {
             cut = packet.is_corrupt();
@@ -359,7 +359,7 @@ fn first_shown(source: &Source) -> Option<i64> {
     let mut decoder = source.decoder(1).ok()?;
     let mut picture = frame::Video::empty();
     for _ in 0..MAX_LEADING {
-        // After an error the decoder goes on.
+        // The decoder continues after an error.
         let _ = match source.next_packet() {
             Some(packet) => decoder.send_packet(&packet),
             None => decoder.send_eof(),

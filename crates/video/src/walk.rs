@@ -193,7 +193,7 @@ impl Walk {
     }
 
     fn index_of(&self, picture: &frame::Video) -> usize {
-        // Where decode times stand in for those of frames, the last frames of a file have the same one.
+        // Where decode times replace the times of frames, the last frames of a file have the same time.
         let stamp = stamp_of(picture).filter(|stamp| self.last_stamp != Some(*stamp));
         stamp.and_then(|stamp| self.timeline.index(stamp)).unwrap_or(self.position)
     }

@@ -1,7 +1,8 @@
-//! How well each signal tells the words that carry facts from the others.
+//! How well each signal distinguishes the words that carry facts from the others.
 //!
-//! Looked at are all drafts that a run with exact acceptance judged, those behind a rejected one too, as a rule has to judge
-//! them all. Every signal is turned so that a larger value asks for more strictness.
+//! It looks at all drafts that a run with exact acceptance judged, including drafts after a rejected one,
+//! because a rule has to judge them all. Every signal is oriented so that a larger value asks for more
+//! strictness.
 
 use serde::Serialize;
 use specreel_record::{Detection, detection::area_under_curve, median};

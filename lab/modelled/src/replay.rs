@@ -18,8 +18,9 @@ pub enum Reported {
     PerReject(f64),
 }
 
-/// What `tokens` tokens of `method` would take under a profile with this acceptance, in 16 bits, of a target that sees this share of
-/// the visual tokens. The acceptance is spread evenly over the steps: of two and a half tokens a step, every other step has three.
+/// The times that `tokens` tokens of `method` would take under a profile with this acceptance, in 16 bits,
+/// for a target that sees this share of the visual tokens. The acceptance is spread evenly over the steps: at
+/// 2.5 tokens per step, every other step has three.
 ///
 /// `None` if the profile does not say how long the prompt is, or has no times of the drafter, or the method drafts a number
 /// that changes from step to step.

@@ -154,7 +154,7 @@ fn a_reported_acceptance_is_charged_as_a_run_with_it() {
     let method = |sets: &[&str]| Method::preset("naive").unwrap().with_sets(sets.iter().copied()).unwrap();
     let profile = load("h200-qwen2.5-vl-32b-7b").unwrap();
     let naive = method(&["shape.length=3"]);
-    // Two and a half tokens a step: steps of three and of two tokens in turn.
+    // 2.5 tokens per step: steps of three and of two tokens alternate.
     let modelled = replay(&profile, &naive, 1.0, Reported::PerStep(2.5), 10).unwrap();
     let (target, drafter) = (&profile.target, profile.drafter.as_ref().unwrap());
     let slots = 12_644.0;

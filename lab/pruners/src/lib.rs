@@ -10,7 +10,7 @@
 //! ```
 //! use specreel_pruners::LabMethod;
 //!
-//! let fastv = LabMethod::find("fastv")?.ok_or("no such method")?;
+//! let fastv = LabMethod::find("fastv")?.ok_or("unknown method")?;
 //! assert!(fastv.method.is_autoregressive() && !fastv.lossless());
 //! let less = fastv.with_sets(["pruner.keep=0.1"])?;
 //! assert_eq!(less.target_share(), 0.1);

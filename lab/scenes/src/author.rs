@@ -219,7 +219,7 @@ enum Word<'a> {
     Fact(&'a str),
     /// States no fact of its own; like a fact, what follows depends on it.
     Name(&'a str),
-    /// Belongs to the word beside it.
+    /// Belongs to the adjacent word.
     Link(&'a str),
 }
 

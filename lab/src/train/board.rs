@@ -34,7 +34,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board if stderr is a terminal that is large enough. Fails if there is no such theme (class input).
+    /// A board if stderr is a terminal that is large enough. Fails if the theme is unknown (class input).
     pub fn new(title: &str, recursive: bool, config: &Config) -> Result<Option<Self>, Failure> {
         if terminal::is_dumb() || !std::io::stderr().is_terminal() || size().is_none() {
             return Ok(None);

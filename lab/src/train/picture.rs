@@ -42,7 +42,7 @@ pub struct Look {
 impl Look {
     /// The theme of this name, built-in or from `folder`; `auto` is dark or light by `COLORFGBG`. With `ascii`, only ASCII
     /// characters are drawn.
-    /// Errors: there is no such theme, or a theme file is invalid.
+    /// Errors: the theme is unknown, or a theme file is invalid.
     pub fn new(
         theme: &str,
         folder: Option<&std::path::Path>,

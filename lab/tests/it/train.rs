@@ -251,7 +251,8 @@ fn blocks_are_those_of_drafting(
     assert!((right as f32 / learned as f32 - agreement).abs() < 1e-6, "{right} of {learned}: {agreement}");
 }
 
-/// A head that reads three layers of its target, and goes on from its own outputs in training as in drafting.
+/// A head that reads three layers of its target, and continues from its own outputs in training as in
+/// drafting.
 #[test]
 fn eagle3_is_learned_and_loads() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,7 +344,7 @@ fn ends_the_same(recipe: Recipe) {
     let pieces = dir.path().join("pieces");
     let mut stops = 0;
     let end = loop {
-        // A little further each time; what is told is told alike.
+        // Each attempt gets a little further, and its reports are the same.
         match run(&clips, &options, &pieces, &|told| told > 5 + stops).0.unwrap() {
             Outcome::Stopped(_) => stops += 1,
             Outcome::Finished(account) => break account,

@@ -343,9 +343,9 @@ impl TrainedBlocks {
         Ok([entropy, (right * Tensor::new(known, &Device::Cpu)?)?])
     }
 
-    /// The loss of some captions' blocks: the cross-entropy with the target's distribution, and that of the selector, if there is one,
-    /// weighted by place. Agreement is that
-    /// of the first drafts, then that of all.
+    /// The loss of some captions' blocks: the cross-entropy with the target's distribution, and the loss of
+    /// the selector, if there is one, weighted by place. Agreement is listed for the first drafts, then for
+    /// all drafts.
     pub fn losses(&self, captions: &[Blocks]) -> Result<Losses> {
         let mut sum: Option<Tensor> = None;
         let (mut weight, mut right, mut rows, mut firsts, mut first_right) = (0f64, 0f32, 0, 0f32, 0f32);

@@ -98,9 +98,10 @@ impl Clips {
         let rule = &family.rule(processor.config());
         match self {
             Self::Scenes { .. } => scene(index, rule, processor),
-            Self::Folder { files, .. } => files
-                .get(index)
-                .map_or_else(|| Err(broken("no such clip")), |file| decoded(file, rule, processor)),
+            Self::Folder { files, .. } => files.get(index).map_or_else(
+                || Err(broken("the clip does not exist")),
+                |file| decoded(file, rule, processor),
+            ),
         }
     }
 }

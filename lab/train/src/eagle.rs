@@ -1,9 +1,10 @@
 //! The trainable EAGLE-3 head: the arithmetic of `model::draft_head::eagle3` through candle's autograd, with its training-time test.
 //!
-//! The data are the target's captions. A first pass reads the target's states at all rows; each pass after it goes on from the outputs
-//! of the one before, a row further, as drafting does. A row of pass k sees what the k-th draft of a chain sees: the rows of the
-//! first pass up to the token that the chain begins at, then one row of each pass since (arXiv:2503.01840). The loss is the
-//! cross-entropy with the target's distribution, summed over the passes with weights of 0.8^k.
+//! The data are the target's captions. A first pass reads the target's states at all rows; each later pass
+//! continues from the outputs of the pass before, a row further, as drafting does. A row of pass k sees what
+//! the k-th draft of a chain sees: the rows of the first pass up to the token that the chain begins at, then
+//! one row of each pass since (arXiv:2503.01840). The loss is the cross-entropy with the target's
+//! distribution, summed over the passes with weights of 0.8^k.
 
 use std::collections::BTreeMap;
 
@@ -207,7 +208,7 @@ impl TrainedEagle {
         Ok(outputs)
     }
 
-    /// The loss of some captions. Agreement is that of the first pass, then of each after it.
+    /// The loss of some captions. Agreement is listed for the first pass, then for each later pass.
     pub fn losses(&self, captions: &[Rows], recursions: usize) -> Result<Losses> {
         let (mut right, mut counts) = (vec![0f32; recursions + 1], vec![0usize; recursions + 1]);
         let mut entropies: Vec<Option<Tensor>> = vec![None; recursions + 1];

@@ -58,7 +58,7 @@ impl Head {
         states.matmul(&self.tables.head.t()?)
     }
 
-    /// The second half of a layer: adds the output of its feed-forward network to that of its attention.
+    /// The second half of a layer: adds the output of its feed-forward network to its attention's output.
     pub fn feed_forward(&self, x: &Tensor, layer: usize) -> Result<Tensor> {
         let normed = self.norm(x, &format!("model.layers.{layer}.post_attention_layernorm"))?;
         x + self.gated(&normed, layer)?

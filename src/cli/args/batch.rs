@@ -37,7 +37,7 @@ pub struct BatchArgs {
     /// Caption at most this many videos
     #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
-    /// File with one prompt per line; each gives every video a caption
+    /// File with one prompt per line; each video gets one caption per prompt
     #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with_all = ["prompt", "preset"])]
     pub prompt_file: Option<PathBuf>,
     /// Begin every caption with this text, such as a trigger word

@@ -1,4 +1,5 @@
-//! Subcommands that are not here: those of `specreel-lab`, which say so for one release, and those of a feature that a build lacks.
+//! Placeholders for missing subcommands: those that moved to `specreel-lab`, which say so for one release,
+//! and those whose feature is not in this build.
 
 use clap::Args;
 

@@ -94,7 +94,7 @@ impl Choice for OnLoop {
     const VALUES: &'static [(Self, &'static str, &'static str)] = &[
         (Self::Stop, "stop", "it ends after the first of the repeated passages"),
         (Self::Retry, "retry", "it is written again, up to twice, with another seed and a DRY penalty"),
-        (Self::Keep, "keep", "it goes on up to its limit"),
+        (Self::Keep, "keep", "it continues up to its token limit"),
     ];
 }
 

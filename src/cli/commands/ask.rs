@@ -1,4 +1,4 @@
-//! `specreel ask`: a question about a library, answered from the moments that its index has about it.
+//! `specreel ask`: answers a question about a library from the moments that its index finds for it.
 
 use super::*;
 use crate::cli::args::library::AskArgs;
@@ -14,16 +14,15 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
     let AskArgs { paths, question, db, run, json, quiet, .. } = args;
     if let Some(missing) = paths.iter().find(|path| !path.exists()) {
         let error = format!("{}: no such file or directory", missing.display());
-        return Err(
-            Failure::usage(error, "put the question into quotation marks, as the last argument").into()
-        );
+        return Err(Failure::usage(error, "put the question in quotation marks, as the last argument").into());
     }
     let is_quiet = *quiet || *json;
     let path = file(db.as_deref())?;
     let finder = IndexFile(path.clone());
     let filter = args.filter.below(paths);
     let about = |read: Option<Reader<'_>>| LibraryQuestion::new(question, &finder, &filter, args.limit, read);
-    // By words, before models are loaded: it says what is no question, and that nothing is there to load them for.
+    // Search by words before models are loaded: that rejects invalid questions, and needs no models if
+    // nothing is found.
     let by_words = about(None)?;
     let models = finder.meaning_models()?;
     if by_words.is_none() && models.is_empty() {
@@ -51,7 +50,7 @@ pub fn run(args: &AskArgs, config: &Config) -> Result<i32, End> {
         by_words
     };
     if let (false, [known, ..], false) = (has_meanings, &models[..], is_quiet) {
-        tell!("note: the meanings in the index are those of {known}, so it is searched by words only");
+        tell!("note: the index has meanings of {known}, not of {target}; searching by words only");
     }
     if interrupt.asked() {
         return Ok(interrupted());

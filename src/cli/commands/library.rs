@@ -1,4 +1,4 @@
-//! `specreel index` and `specreel find`: what is known of a library, and the search in it.
+//! `specreel index` and `specreel find`: builds the index of a library, and searches it.
 
 mod import;
 mod meaning;
@@ -15,7 +15,7 @@ use specreel_record::{Span, clock};
 /// Exit code if nothing was found.
 const NOTHING: i32 = 1;
 
-/// Caption what is not in the index, or take in what is known of it.
+/// Caption videos that are not in the index, or import existing captions.
 pub fn index(args: IndexArgs, config: &Config) -> Result<i32, End> {
     let path = file(args.db.as_deref())?;
     let directories: Vec<PathBuf> = args.videos.iter().filter(|path| path.is_dir()).cloned().collect();
@@ -85,32 +85,32 @@ pub fn moments(args: &FindArgs, config: &Config) -> Result<i32, End> {
     nothing(&path, args.json)
 }
 
-/// The target of these settings without what drafts for it, and its name.
+/// The target of these settings without its drafters, and its name.
 pub(super) fn target_alone(settings: &Settings, run: &RunArgs) -> Result<(ModelSpec, String), Failure> {
     let models = ModelSpec { drafter: None, heads: Vec::new(), ..catalog::spec(settings, run.rope)? };
     let name = models.target_files()?.name();
     Ok((models, name))
 }
 
-/// Fails if an index has no meanings by a model (class usage).
+/// Fails if an index has no meanings of a model (class usage).
 fn check_meanings(finder: &IndexFile, model: &str) -> Result<(), Failure> {
     let known = finder.meaning_models()?;
     let (error, hint) = match &known[..] {
         known if known.iter().any(|known| known == model) => return Ok(()),
         [] => (
             "--meaning: the index has no meanings".to_owned(),
-            "run `specreel index VIDEO…` without --import and --no-meaning, with a target that can tell; it also captions videos without \
-             a caption",
+            "run `specreel index VIDEO…` without --import and --no-meaning, with a target that can search by meaning; this also \
+             captions videos that have no captions",
         ),
         known => (
             format!("--meaning: the index has meanings of {}, not of {model}", known.join(", ")),
-            "name that model with --target, or run `specreel index` with this one",
+            "pass that model with --target, or run `specreel index` with this one",
         ),
     };
     Err(Failure::usage(error, hint))
 }
 
-/// A client of an engine that has loaded these models. `None` if that was interrupted.
+/// A client of an engine that has loaded these models. `None` if loading was interrupted.
 pub(super) fn loaded(
     models: ModelSpec,
     run: &RunArgs,
@@ -137,15 +137,15 @@ pub(super) fn loaded(
     }
 }
 
-/// Copy the moments into files in a directory, which is created if it is not there.
+/// Copy the moments into files in a directory, which is created if it does not exist.
 fn extract(moments: &[Moment], dir: &Path) -> Result<i32, End> {
     std::fs::create_dir_all(dir).map_err(|error| {
-        Failure::input(format!("--clip {}: {error}", dir.display()), "name a directory that can be written")
+        Failure::input(format!("--clip {}: {error}", dir.display()), "pass a writable directory")
     })?;
     let interrupt = listen(|| {})?;
     let (mut failed, mut seen) = (0, Vec::new());
     for moment in moments {
-        // Its caption and what is said in it are of one moment.
+        // A caption and speech may be of the same moment.
         let place = (&moment.path, moment.start, moment.end);
         if seen.contains(&place) {
             continue;
@@ -180,7 +180,7 @@ pub(super) fn nothing(index: &Path, is_quiet: bool) -> Result<i32, End> {
     Ok(NOTHING)
 }
 
-/// One line, with what was looked for in bold.
+/// One line, with matches in bold.
 fn line(moment: &Moment, is_colored: bool) -> String {
     let line = moment.line(|part| match color::plain(&part.text) {
         text if part.is_match && is_colored => format!("\x1b[1m{text}\x1b[0m"),

@@ -62,7 +62,7 @@ pub struct Prepared {
     pub load: Load,
 }
 
-/// Find the models and what requests do not say themselves. Tells about unused options and unusable files.
+/// Find the models and the defaults for requests. Warns about unused options and unusable files.
 pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Result<Prepared, Failure> {
     let ear = Ear::open(&speech.named())?;
     let served = resolve::served(run, config)?;

@@ -41,7 +41,7 @@ fn schema(name: &Path) -> Result<Constraint, Failure> {
         None if !name.exists() && name.components().count() == 1 && name.extension().is_none() => {
             let name = name.display().to_string();
             let known = SCHEMAS.map(|(known, _)| known.to_owned());
-            let error = format!("--schema {name}: no such schema or file");
+            let error = format!("--schema {name}: unknown schema, and no such file");
             let hint = suggest(&name, &known, "expected a file with a JSON schema, or one of");
             return Err(Failure::input(error, hint));
         }

@@ -92,7 +92,7 @@ pub fn studio(args: &StudioArgs, config: &Config) -> Result<StudioStart, Failure
     let mut settings = Settings::merge(args.layer(), config);
     let server = args.connect.clone();
     if server.is_some() {
-        // Whatever models are configured here, they are not loaded.
+        // Locally configured models are not loaded.
         (settings.target.value, settings.mmproj.value, settings.drafter.value) = (None, None, None);
     }
     let dirs = Dirs::find();
@@ -281,8 +281,9 @@ fn method(args: &RunArgs, settings: &Settings, models: &ModelSpec) -> Result<Met
     Ok(method)
 }
 
-/// The default method, which is lossless unless `sets` make it lossy: that of a named draft head, `auto` where something can draft,
-/// or else `autoregressive`. Sets that leave `auto` nothing to choose change the plain method instead.
+/// The default method: the method of a named draft head, `auto` if something can draft, or else
+/// `autoregressive`. It is lossless unless `sets` make it lossy. Sets that leave `auto` nothing to choose
+/// change the plain method instead.
 fn default_method<'a, S: Iterator<Item = &'a str>>(
     args: &RunArgs,
     sets: impl Fn() -> S,

@@ -207,7 +207,8 @@ impl Library {
         self.refresh();
     }
 
-    /// Moments were found by these words: those of the filter also bring their clips into the list, after those with such names.
+    /// Set the moments that were found for these words. If these are the words of the filter, the clips of
+    /// the moments are also listed, after clips whose names match.
     pub fn set_moments(&mut self, words: &str, moments: Vec<Moment>) {
         let mut found: BTreeMap<PathBuf, Vec<Moment>> = BTreeMap::new();
         for moment in moments {

@@ -317,7 +317,7 @@ impl SamplingChoice {
         control.is_models && self.controls.base == SamplingBase::Model
     }
 
-    /// The base's values: all of them, as if a model asked for nothing.
+    /// All values of the base, as if the model had no defaults of its own.
     fn of_base(&self) -> SamplingControls {
         let base = SamplingControls { base: self.controls.base.clone(), ..SamplingControls::default() };
         all(&base.resolve(&ModelSampling::default()))

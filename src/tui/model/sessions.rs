@@ -78,8 +78,8 @@ impl Ranking {
         }
     }
 
-    /// The sum over the words of their best match, where one in the name of the clip or the method counts twice; `None` if a word
-    /// does not match.
+    /// The sum of the best match of each word, where a match in the name of the clip or the method counts
+    /// twice; `None` if a word does not match.
     fn score(&mut self, entry: &SessionEntry) -> Option<u32> {
         let (name, texts) = (entry.name(), entry.texts());
         let names = [name.as_str(), &entry.method];

@@ -1,4 +1,4 @@
-//! Moments of the library by words of their captions and of what is said in them, found while the words are typed.
+//! Finds moments of the library by words of their captions and speech, while the words are typed.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct FindScreen {
     line: InputLine,
     pub cursor: usize,
     found: Found,
-    /// The moments are those of an answer, which cites their numbers.
+    /// True if the moments belong to an answer, which cites their numbers.
     is_answer: bool,
 }
 
@@ -34,10 +34,13 @@ enum Found {
     Problem(String),
 }
 
-/// Open it; with the moments of the shown answer, if that is about the library.
+/// Open the screen, with the moments of the shown answer if that is about the library.
 pub(crate) fn open(model: &mut Model) {
     if model.config.finder.is_none() {
-        return model.note(Tone::Info, "there is no index of the library in this build, or of a server");
+        return model.note(
+            Tone::Info,
+            "library search is not available in this build or while connected to a server",
+        );
     }
     let asked = model.runs.shown().and_then(|run| run.subject.question.clone());
     model.screens.open(match asked {
@@ -51,21 +54,21 @@ pub(crate) fn open(model: &mut Model) {
     });
 }
 
-/// The moments of a question were found, or none.
+/// Ask a question with the moments that were found for it, if any.
 pub(crate) fn asked(
     model: &mut Model,
     asked: Result<Option<(LibraryQuestion, Option<specreel_record::Span>)>, String>,
 ) {
     match asked {
         Ok(Some((question, part))) => runs::ask_library(model, question, part),
-        Ok(None) => model.note(Tone::Info, "nothing in the index is about that"),
+        Ok(None) => model.note(Tone::Info, "nothing in the index matches the question"),
         Err(problem) => model.note(Tone::Bad, problem),
     }
 }
 
-/// The moments with these words were found.
+/// Show the moments that were found for these words.
 pub(crate) fn found(model: &mut Model, words: &str, found: Result<Vec<Moment>, String>) {
-    // Others may have been typed since.
+    // The words may have changed since.
     let Some(screen) = model.screens.shown_mut::<FindScreen>().filter(|screen| screen.words() == words)
     else {
         return;
@@ -156,8 +159,8 @@ impl Screen for FindScreen {
         let dim = theme.style(Role::Dim);
         let words = match &self.found {
             Found::Nothing => {
-                "Type words of what is seen or said. They are found in any form; \"a phrase\" word by word, turn* by its beginning, \
-                 -word leaves out. A question mark at the end makes it a question, which the model answers from the moments."
+                "Type words that are seen or said. Words match in any form; \"a phrase\" matches consecutive words, turn* matches a \
+                 prefix, -word excludes. End with a question mark to have the model answer a question from the moments."
             }
             Found::Problem(problem) => problem,
             Found::Moments(moments) if moments.is_empty() => "nothing found",
@@ -198,7 +201,7 @@ fn name(moment: &Moment) -> String {
     text::clean_line(&moment.path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// What is seen or said, with what was looked for in the style of titles.
+/// The excerpt of a moment, with matches in the style of titles.
 fn excerpt(moment: &Moment, theme: &Theme) -> Line<'static> {
     let said = (moment.kind == Kind::Said).then(|| Span::styled("said: ", theme.style(Role::Dim)));
     let parts = moment.parts.iter().map(|part| {
@@ -234,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Finds a file that is there.
+    /// Finds an existing file.
     struct Here;
 
     impl MomentFinder for Here {
@@ -283,7 +286,7 @@ mod tests {
         let effects = press(&mut studio, "F l e f t");
         assert_eq!(effects.last(), Some(&Effect::Find("left".into())));
         let path = file().path;
-        // Of words that were typed before.
+        // Results for words that were typed before.
         studio.handle(Msg::Moments("lef".into(), Ok(vec![])));
         assert!(screen(&studio, 100, 30).contains("Type words"));
         studio.handle(Msg::Moments(
@@ -328,7 +331,7 @@ mod tests {
         let effects = press(&mut studio, "enter");
         assert!(matches!(&effects[..], [Effect::Open(path)] if path.ends_with("Cargo.toml")), "{effects:?}");
         studio.handle(Msg::Asked(Ok(None)));
-        assert!(screen(&studio, 100, 30).contains("nothing in the index is about that"));
+        assert!(screen(&studio, 100, 30).contains("nothing in the index matches the question"));
     }
 
     #[test]
@@ -340,7 +343,7 @@ mod tests {
         assert_eq!(effects.last(), Some(&Effect::Find("left".into())));
         assert!(studio.model().library.shown.is_empty(), "no clip has such a name");
         studio.handle(Msg::Moments("lef".into(), Ok(vec![moment(file().path, 9.0)])));
-        assert!(studio.model().library.shown.is_empty(), "that was of words typed before");
+        assert!(studio.model().library.shown.is_empty(), "these are results for earlier words");
         let found =
             vec![moment(file().path, 2.0), moment(file().path, 4.0), moment("/v/other.mp4".into(), 1.0)];
         studio.handle(Msg::Moments("left".into(), Ok(found)));
@@ -357,7 +360,7 @@ mod tests {
         press(&mut studio, "esc esc");
         assert!(
             studio.model().library.moments_of(&file().path).is_empty(),
-            "without a filter, nothing is looked for"
+            "without a filter, nothing is searched"
         );
     }
 
@@ -371,7 +374,7 @@ mod tests {
         press(&mut studio, "y");
         studio.handle(Msg::Moments(
             "xy".into(),
-            Err("index a: no such file; make it: specreel index DIR".into()),
+            Err("index a: no such file; create it: specreel index DIR".into()),
         ));
         assert!(screen(&studio, 100, 30).contains("specreel index DIR"));
         press(&mut studio, "esc");

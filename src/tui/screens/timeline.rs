@@ -1,5 +1,5 @@
-//! The timeline: a bar of the shown clip with its segments, and their captions beside their times. A segment is shown,
-//! captioned again, or edited from here.
+//! The timeline: a bar of the shown clip with its segments, and a list of their captions with times. Segments
+//! are shown, captioned again, or edited from here.
 
 use ratatui::layout::Constraint::{Fill, Length, Min};
 use ratatui::layout::Layout;

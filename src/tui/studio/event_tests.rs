@@ -115,11 +115,11 @@ fn a_failed_run_says_why_and_the_next_one_can_begin() {
 fn an_engine_that_fails_or_stops_is_reported_once() {
     let mut studio = studio();
     press(&mut studio, "enter");
-    studio.handle(engine(0, EventKind::Failed(failure("no such model"))));
+    studio.handle(engine(0, EventKind::Failed(failure("model not found"))));
     studio.handle(Msg::EngineGone);
-    assert!(matches!(&studio.model().models.engine, EngineState::Failed(f) if f.error == "no such model"));
+    assert!(matches!(&studio.model().models.engine, EngineState::Failed(f) if f.error == "model not found"));
     assert!(press(&mut studio, "enter").is_empty());
-    assert!(notice(&mut studio).contains("no such model"));
+    assert!(notice(&mut studio).contains("model not found"));
     let mut studio = ready();
     press(&mut studio, "enter");
     studio.handle(Msg::EngineGone);

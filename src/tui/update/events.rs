@@ -1,4 +1,5 @@
-//! What the engine's events change. Events of runs that the model does not know are ignored, unless those of a server are followed.
+//! Applies the engine's events to the model. Events of unknown runs are ignored, unless the runs of a server
+//! are followed.
 
 use crate::tui::model::{EngineState, Model, Tone, replay, run::choice};
 use crate::tui::text;

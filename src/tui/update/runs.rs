@@ -86,7 +86,7 @@ pub(crate) fn ask_library(model: &mut Model, question: LibraryQuestion, span: Op
     model.prompt.remember(question.question());
     let question = Some(Arc::new(question));
     let subject = Subject { video, title, prompt, span, question, ..Subject::default() };
-    // What is being captioned goes on.
+    // A run in progress continues.
     match is_behind_another(model, &subject) {
         true => enqueue(model, subject),
         false => request(model, subject),

@@ -192,7 +192,8 @@ fn agree(events: &[Event], method: &Method) {
                     (sum.steps, sum.judged, sum.accepted, sum.emitted),
                     "{name}"
                 );
-                // Under the parallel schedule steps tell of the drafts that were judged, the account of all.
+                // Under the parallel schedule, steps report the judged drafts, and the totals count all
+                // drafts.
                 let parallel = matches!(method.schedule, Schedule::Parallel { .. });
                 assert!(stats.drafted == sum.drafted || (parallel && stats.drafted > sum.drafted), "{name}");
                 assert_eq!(stats.verdicts, sum.verdicts, "{name}");

@@ -33,7 +33,7 @@ fn a_measured_speedup_has_an_interval() {
 #[test]
 fn differences_are_marked_word_by_word() {
     let program = Program::new();
-    // Whatever a drafter that sees nothing says passes: it is wrong about what it cannot see.
+    // Every draft of a drafter that sees nothing passes: it is wrong about what it cannot see.
     let blind = Method::preset("text-only").unwrap();
     let sets = ["acceptance.kind=random", "acceptance.probability=1", "shape.length=20"];
     program

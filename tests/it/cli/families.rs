@@ -116,7 +116,7 @@ fn sequential_positions_change_the_caption_and_are_noted() {
     assert!(sequential.1 && !own.1);
 }
 
-/// A prompt that lets the model think ends otherwise, and what it thinks is no part of the caption.
+/// A prompt that lets the model think ends differently, and its thoughts are not part of the caption.
 #[test]
 fn thoughts_are_marked_and_no_part_of_the_caption() {
     let program = with_clip();
@@ -224,7 +224,7 @@ fn a_drafter_may_cut_frames_into_other_patches() {
     for row in rows.iter().filter(|row| row["lossless"] == true && row["method"] != "autoregressive") {
         assert_eq!(row["equality"]["equal"], true, "{row}");
     }
-    // Two of four cells of the target's frames are kept: they are told in the target's grid.
+    // Two of four cells of the target's frames are kept: they are reported in the target's grid.
     let uniform = lab_methods("sd-uniform");
     let caption = ["caption", "clip.mkv", "--method", &uniform, "--set", "context.keep=0.5"];
     let all = run(&[&caption[..], &["--max-new-tokens", "4"]].concat());

@@ -35,7 +35,7 @@ fn a_file_writes_what_its_directory_writes() {
         ("gguf/qwen2_vl/model-f16.gguf", "qwen2_vl", "f16"),
     ] {
         let file = fixture(file);
-        // GGUF files have the family's limits of pixels; those of the directory are left out.
+        // GGUF files have the family's pixel limits; the limits of the directory are left out.
         let dir = program.copy(&format!("tests/parity/fixtures/{dir}"), dir);
         let _ = fs::remove_file(dir.join("video_preprocessor_config.json"));
         let dir = dir.display().to_string();

@@ -1,4 +1,4 @@
-//! Videos that are no files of videos: stdin, pictures; and pages that tell nothing about their writer.
+//! Videos that are not video files: stdin and pictures; and pages that reveal nothing about their writer.
 
 use std::path::PathBuf;
 

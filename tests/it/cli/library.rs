@@ -145,17 +145,17 @@ fn a_question_is_answered_from_moments_that_exist() {
     ask(&["Where is the zebra?"]).ends(1).said("nothing found in 2 captions of 2 videos");
     ask(&["where", "is", "it?"]).ends(2).said("where: no such file or directory").said("quotation marks");
     ask(&["x", "--prompt", "y"]).ends(2);
-    ask(&["?"]).ends(2).said("there is no word in it");
+    ask(&["?"]).ends(2).said("it contains no words");
 }
 
-/// The embedded models have too few words to tell, and are asked once.
+/// The embedded models know too few words to search by meaning, and are only tested once.
 #[test]
 fn a_target_that_cannot_tell_what_captions_are_about_says_so() {
     let program = library(&["a.mp4"]);
     indexed(&program, &["--no-meaning"]).ok();
     let near = || program.run(&["find", "--db", "library.db", "--meaning", "zebra"]);
-    near().ends(2).said("the index has no meanings").said("a target that can tell");
-    let said = "demo-target cannot tell what captions are about";
+    near().ends(2).said("the index has no meanings").said("a target that can search by meaning");
+    let said = "demo-target cannot search by meaning";
     indexed(&program, &[]).ok().said("1 had captions").said(said);
     assert!(!indexed(&program, &[]).ok().stderr.contains(said));
     near().ends(2);
@@ -293,9 +293,9 @@ fn a_search_that_cannot_be_says_why() {
         .said("index none.db: no such file")
         .said("specreel index DIR");
     fs::write(program.home().join("text.db"), "no database ".repeat(500)).unwrap();
-    program.run(&["find", "--db", "text.db", "van"]).ends(3).said("it is damaged, or no index");
-    program.run(&["index", "videos", "--db", "text.db"]).ends(3).said("it is damaged, or no index");
-    program.run(&["find", "--db", "text.db", "-"]).ends(2).said("there is no word in it");
+    program.run(&["find", "--db", "text.db", "van"]).ends(3).said("it is damaged, or not an index");
+    program.run(&["index", "videos", "--db", "text.db"]).ends(3).said("it is damaged, or not an index");
+    program.run(&["find", "--db", "text.db", "-"]).ends(2).said("it contains no words");
     program
         .run(&["find", "--db", "text.db", "van", "--since", "yesterday"])
         .ends(2)

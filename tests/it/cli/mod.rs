@@ -42,7 +42,7 @@ pub(crate) fn with_clip() -> Program {
     program
 }
 
-/// These methods for `--methods`: those of the laboratory by their files.
+/// These methods for `--methods`; methods of the laboratory are named by their files.
 pub(crate) fn lab_methods(names: &str) -> String {
     let named = |name: &str| {
         let file = format!("{}/lab/methods/{name}.toml", crate::REPOSITORY);

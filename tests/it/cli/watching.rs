@@ -83,7 +83,7 @@ fn a_killed_run_is_continued_after_its_last_caption() {
     }
     let lines = events(&file("a.jsonl"));
     assert_eq!((&lines[1]["start"], &lines[1]["end"]), (&2.0.into(), &4.0.into()));
-    // A pipe begins anew, and its times go on.
+    // A pipe starts over, and its times continue.
     let run = piped(&program, clip(), &["--quiet", "--out", "a.jsonl", "--resume"]).silent();
     assert!(run.stdout.starts_with("[00:00:06."), "{}", run.stdout);
 }

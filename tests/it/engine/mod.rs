@@ -61,7 +61,7 @@ impl Rig {
             .send(Command::Load(ModelSpec {
                 target: fixture(target),
                 drafter: drafter.map(fixture),
-                // Its random layer stands in for both recipes.
+                // Its random layer serves for both recipes.
                 heads: Vec::from_iter((target == "gqa_tied").then(|| fixture("sparrow"))),
                 device: DeviceChoice::Cpu,
                 ..ModelSpec::default()
@@ -419,7 +419,7 @@ fn a_verification_that_is_cancelled_finds_nothing() {
     rig.handle.cancel(second);
     rig.handle.cancel(first);
     rig.finish(first);
-    // An event of another run, as what was found would be, is a failure.
+    // An event of another run, such as a result of the verification, is a failure.
     assert_eq!(done(&rig.finish(second)).0, StopReason::Cancelled);
 }
 
@@ -478,7 +478,7 @@ fn a_run_cancelled_before_its_first_token_leaves_nothing_to_the_next() {
     first.method.acceptance = Acceptance::Exact {};
     let run = first.run;
     rig.send(first);
-    // The drafter has drafted its first window when the first steps of a calibration are told.
+    // The drafter has drafted its first window when the first steps of a calibration are reported.
     loop {
         let event = rig.event();
         assert!(!matches!(event.kind, EventKind::Step(_) | EventKind::Done { .. }), "{event:?}");
@@ -514,7 +514,7 @@ fn words_that_must_stay_strict_do() {
             .collect::<Vec<_>>()
     };
     let before = write(&[]);
-    // What was loosened most, as a draft or as what was wanted.
+    // The words that were loosened most, as a draft or as the wanted word.
     let mut often = std::collections::BTreeMap::<&String, usize>::new();
     let printable = |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_graphic());
     let loosened = before.iter().flat_map(|(draft, wanted)| [draft, wanted]).filter(printable);
@@ -578,7 +578,7 @@ fn cancelling_ends_a_run_within_a_step_and_a_waiting_run_too() {
     assert!(!ids.is_empty() && stats.emitted == ids.len() as u64);
     let (reason, ids, _) = done(&rig.finish(second));
     assert_eq!((reason, ids.len()), (StopReason::Cancelled, 0));
-    // The engine goes on.
+    // The engine still works.
     assert_ne!(done(&rig.run("naive", "Go on.")).0, StopReason::Cancelled);
 }
 
@@ -827,7 +827,7 @@ fn a_caption_in_a_loop_is_written_again() {
         assert!([102, 501].contains(tokens) && tries.len() <= 2, "{method}: {tries:?}");
         assert!(note.contains("DRY 0.8") && sampling["dry_multiplier"].as_f64().unwrap() > 0.79, "{tries:?}");
         assert_ne!(reason, StopReason::Loop, "{method}: {ids:?}");
-        // What was withdrawn is no part of it.
+        // Withdrawn tokens are not part of it.
         let last = events.iter().rposition(|event| matches!(event, EventKind::Retry { .. })).unwrap();
         let steps = events[last..].iter().filter_map(|event| match event {
             EventKind::Step(step) => Some(step.tokens.iter().map(|token| token.id)),

@@ -33,7 +33,8 @@ fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Dra
     }
 }
 
-/// Siblings are taken from one distribution, which is kept once; each node's is that of its parent's row.
+/// Siblings are taken from one distribution, which is kept once; each node has the distribution of its
+/// parent's row.
 #[test]
 fn siblings_share_the_distribution_that_they_were_taken_from() {
     let mut reader = Reader::new();

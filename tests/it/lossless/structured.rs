@@ -188,7 +188,8 @@ fn a_run_of_forced_tokens_is_one_step() {
     bench.plain(GREEDY, 90).equals(&written, "plain");
 }
 
-/// Within a chain, too, it costs the drafter nothing but reading it, and the chain is longer by as much.
+/// Within a chain, forced tokens also cost the drafter nothing but reading them, and the chain is longer by
+/// as many.
 #[test]
 fn a_chain_goes_on_after_forced_tokens() {
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 0);

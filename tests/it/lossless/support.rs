@@ -378,8 +378,8 @@ impl Bench {
         &self.ends
     }
 
-    /// What comes of states in which the text rows of the prompt that `like` names point where the visual rows do, all others
-    /// nowhere, and embeddings that point nowhere: the visual tokens' growing likeness to the text.
+    /// The visual tokens' growing likeness to the text, for zero embeddings and for states in which the
+    /// visual rows and the text rows that `like` names point in one direction, and all other rows are zero.
     pub fn growth(&self, like: impl Fn(usize) -> bool) -> Vec<f32> {
         let (rows, width) = (self.prompt.ids.len() - 1, self.target.decoder().config().hidden);
         let one = |row: usize| self.prompt.visual.contains(row) || like(row);

@@ -109,8 +109,8 @@ fn drafters_that_alternate_write_what_the_target_writes() {
     assert!(accepted > 50 && rejected > 1000, "{accepted} accepted, {rejected} rejected");
 }
 
-/// A drafter that knows the target has every draft accepted, and an untrained head drafts the same after the same text, whoever
-/// drafted before.
+/// A drafter that knows the target has every draft accepted, and an untrained head drafts the same after the
+/// same text, regardless of which drafter came before.
 #[test]
 fn what_takes_over_drafts_as_if_it_had_drafted_from_the_beginning() {
     let mut compared = 0;
@@ -150,8 +150,8 @@ fn what_takes_over_drafts_as_if_it_had_drafted_from_the_beginning() {
     assert!(compared >= 60, "{compared} compared");
 }
 
-/// Where few drafts pass and second choices are as good as first ones, the first step drafts a tree; whatever follows, by the
-/// clock of this machine, is the same text.
+/// Where few drafts pass and second choices are as good as first ones, the first step drafts a tree; the
+/// later steps depend on this machine's clock, but the text is the same.
 #[test]
 fn automatic_trees_and_turns_change_no_token() {
     // Chains have no better places than others.

@@ -215,9 +215,13 @@ fn no_body_breaks_the_server_or_leads_it_elsewhere() {
         let told = || format!("body {seed}: {status} {answer}\n{}", String::from_utf8_lossy(&bytes));
         answered += u32::from(status == 200);
         assert!(matches!(status, 200 | 400 | 404 | 413 | 415), "{}", told());
-        // What the request itself names may be said.
+        // Paths that the request itself names may be repeated.
         let is_told = |text: &str| text.contains(home.to_str().unwrap());
-        assert!(!is_told(&answer) || is_told(&String::from_utf8_lossy(&bytes)), "a path is told: {}", told());
+        assert!(
+            !is_told(&answer) || is_told(&String::from_utf8_lossy(&bytes)),
+            "a path is revealed: {}",
+            told()
+        );
         if status != 200 {
             let error: Value = serde_json::from_str(&answer).unwrap();
             let message = error["error"]["message"].as_str().unwrap_or_default();

@@ -134,9 +134,9 @@ fn tools_caption_answer_and_compare() {
         ("compare_methods", json!({"path": "demo", "methods": []}), "at least one"),
         ("compare_methods", json!({"path": "demo", "methods": [7]}), "methods[0]: expected a string, got 7"),
         ("ask_video", json!({"path": "demo"}), "question: missing; expected a string"),
-        ("find_moments", json!({"words": "-"}), "there is no word in it"),
+        ("find_moments", json!({"words": "-"}), "it contains no words"),
         ("find_moments", json!({"words": "left", "path": "/../etc"}), "path: not below"),
-        ("ask_library", json!({"question": "?"}), "there is no word in it"),
+        ("ask_library", json!({"question": "?"}), "it contains no words"),
         ("ask_video", json!({"path": 7, "question": "x"}), "path: expected a string, got 7"),
         (
             "caption_video",

@@ -74,7 +74,7 @@ fn an_answer_is_the_caption_however_it_is_sent() {
         "{names:?}"
     );
     let started = &stream.iter().find(|(name, _)| name == "started").unwrap().1;
-    assert_eq!(started["video"], "demo", "no path of the server is told");
+    assert_eq!(started["video"], "demo", "no path of the server is revealed");
 
     // Log-probabilities, and an end before a stop text.
     let stop = &text[text.len() / 2..][..5];
@@ -91,7 +91,7 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     assert_eq!(first["top_logprobs"].as_array().unwrap().len(), 2);
     assert_eq!(first["top_logprobs"][0]["logprob"], first["logprob"], "greedy takes the most likely one");
 
-    // What repeats itself without end is left out, and told.
+    // An endless repetition is left out, and reported.
     let id = stream.iter().find(|(name, _)| name == "done").unwrap().1["ids"][0].clone();
     let looped = json!({"logit_bias": [[id, 1000]], "max_tokens": 600, "temperature": 0});
     let looped = server.ok("/v1/chat/completions", &ask(&looped, "demo"));

@@ -52,7 +52,7 @@ pub fn refusals(server: &Server) {
         assert_eq!(error["type"], "invalid_request_error");
         assert!(
             !answer.to_string().contains(&*server.program.home().to_string_lossy()),
-            "a path is told: {answer}"
+            "a path is revealed: {answer}"
         );
     }
     for (method, path, status) in [
@@ -75,7 +75,7 @@ pub fn search(server: &Server) {
     let (status, absent) = find(json!({"words": "van"}));
     assert!(status == 503 && absent["error"]["message"].to_string().contains("specreel index"), "{absent}");
     let home = server.program.home();
-    assert!(!absent.to_string().contains(&*home.to_string_lossy()), "a path is told: {absent}");
+    assert!(!absent.to_string().contains(&*home.to_string_lossy()), "a path is revealed: {absent}");
     let text = "1\n00:00:01,000 --> 00:00:02,000\nA van turns.\n";
     for (video, captions) in [("clips/a.mp4", "clips/a.srt"), ("secret.mp4", "secret.srt")] {
         assert!(home.join(video).exists());
@@ -86,7 +86,7 @@ pub fn search(server: &Server) {
     let data = found["data"].as_array().unwrap();
     assert!(data.len() == 1 && data[0]["video"] == "a.mp4" && data[0]["start"] == 1.0, "{found}");
     assert_eq!(data[0]["model"], "a.srt");
-    assert!(!found.to_string().contains(&*home.to_string_lossy()), "a path is told: {found}");
+    assert!(!found.to_string().contains(&*home.to_string_lossy()), "a path is revealed: {found}");
     // A link below the directory leads to a file that no request may name.
     std::os::unix::fs::symlink(home.join("secret.mp4"), home.join("clips/link.mp4")).unwrap();
     std::fs::write(home.join("clips/link.txt"), "A hidden zebra.").unwrap();
@@ -98,7 +98,7 @@ pub fn search(server: &Server) {
     assert_eq!(server.ok("/v1/search", &json!({"words": "van", "said": true}))["data"], json!([]));
     for (body, words) in [
         (json!({}), "words: missing"),
-        (json!({"words": "-"}), "there is no word in it"),
+        (json!({"words": "-"}), "it contains no words"),
         (json!({"words": "van", "path": ".."}), "path: not below"),
         (json!({"words": "van", "path": "/"}), "path: not below"),
         (json!({"words": "van", "query": "van"}), "query"),

@@ -27,7 +27,7 @@ pub fn about(url: &str) -> Value {
     json!({"model": "specreel", "messages": [{"role": "user", "content": content}]})
 }
 
-/// The same with other fields, too.
+/// The same, with additional fields.
 pub fn ask(more: &Value, url: &str) -> Value {
     let mut body = about(url);
     for (name, value) in more.as_object().unwrap() {

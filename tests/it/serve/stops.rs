@@ -1,4 +1,4 @@
-//! Stop texts: text, tokens, log-probabilities, verdicts and usage end at one place, whatever the method.
+//! Stop texts: text, tokens, log-probabilities, verdicts and usage end at one place under every method.
 
 use serde_json::{Value, json};
 

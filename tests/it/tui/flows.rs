@@ -283,7 +283,7 @@ fn questions_go_on_with_the_conversation() {
     for words in ["› Describe the video in detail.", "› Why?", "prefill reused"] {
         assert!(seen.contains(words), "no {words:?} in\n{seen}");
     }
-    // Asked again, it is the same conversation; one more question goes on from there.
+    // Asked again, it is the same conversation; one more question continues it.
     let request = requested(press(&mut studio, "r"));
     assert_eq!(request.before.len(), 1);
     play(&mut studio, request.run, &lossy()[..1], true);

@@ -80,7 +80,7 @@ fn a_token_looked_at() {
         press(&mut studio, "i n");
         look("inspect", &studio, size);
     }
-    // The target alone drafts nothing; of a step's last token the next one tells.
+    // The target alone drafts nothing; the next step describes a step's last token.
     let mut studio = streaming("dark", 120, 40);
     press(&mut studio, "i g down left v");
     look("inspect_kept", &studio, (120, 40));
@@ -277,7 +277,7 @@ fn a_clip_in_segments_and_a_search_in_it() {
         press(&mut studio, "T");
         look("timeline", &studio, size);
         press(&mut studio, "esc");
-        // Where panes stand one above another, a caption that is written has the focus by itself.
+        // Where panes are stacked, a caption that is being written has the focus by itself.
         if size.0 == 120 {
             press(&mut studio, "tab tab");
         }

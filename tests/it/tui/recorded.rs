@@ -140,8 +140,8 @@ pub fn compared_before(method: &str, pace: Pace, columns: u16, rows: u16) -> Stu
     studio
 }
 
-/// Answer the newest request for frames with those of the clip's scene: they are its frames before compression, the same on every
-/// machine.
+/// Answer the newest request for frames with frames of the clip's scene before compression, which are the
+/// same on every machine.
 fn read_frames(studio: &mut Studio, effects: &[Effect]) {
     let request = effects.iter().rev().find_map(|e| if let Effect::Frames(r) = e { Some(r) } else { None });
     let Some(Some(request)) = request else { return };

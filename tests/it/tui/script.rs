@@ -385,7 +385,7 @@ pub fn done(studio: &mut Studio, run: u64, steps: &[Step], reason: StopReason) -
     effects
 }
 
-/// The speed of a run as its own clock has it, against that of the target alone.
+/// The speedup of a run over the target alone, by the run's own clock.
 fn speedup(stats: &Stats) -> Option<Speedup> {
     let mut plain = Stats::default();
     alone().iter().for_each(|step| plain.add(step));

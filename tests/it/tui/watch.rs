@@ -24,7 +24,7 @@ fn drafts_become_text_or_are_struck_and_replaced() {
     let mut studio = watched("dark", 120, 40);
     // Everything has been decoded, and nothing is shown yet.
     assert!(studio.is_playing() && studio.caption().is_empty());
-    // The clip's name has the replacement's word, too, but not what follows it.
+    // The clip's name also has the replacement's word, but not what follows it.
     let look = |studio: &Studio| ["small", "drops", "falls down"].map(|word| modifiers(studio, word));
     let mut film = vec![look(&studio)];
     for _ in 0..60 {

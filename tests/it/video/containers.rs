@@ -1,5 +1,5 @@
-//! Frames and their times in many containers and codecs, beside those of an independent decoder: `make_containers.py` made the
-//! files, and `times.json` says when PyAV shows each of their frames.
+//! Frames and their times in many containers and codecs, compared with an independent decoder:
+//! `make_containers.py` made the files, and `times.json` says when PyAV shows each of their frames.
 
 use std::{
     ops::ControlFlow,

@@ -191,10 +191,10 @@ fn models_that_cannot_be_loaded_end_the_batch() {
     let dir = tempfile::tempdir().unwrap();
     let clips = clips(dir.path(), &["a.mp4"]);
     let (fake, mut client) = FakeEngine::silent();
-    fake.emit(0, failed(FailureClass::Input, "no such model"));
+    fake.emit(0, failed(FailureClass::Input, "model not found"));
     let options = Options { existing: Existing::Overwrite, ..txt(&["p"]) };
     let (ended, _) = attempt(&mut client, &clips, options, |_| {});
-    assert!(matches!(ended, Err(Halt::Failed(failure)) if failure.error == "no such model"));
+    assert!(matches!(ended, Err(Halt::Failed(failure)) if failure.error == "model not found"));
 }
 
 #[test]

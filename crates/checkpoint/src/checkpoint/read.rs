@@ -59,7 +59,7 @@ pub(super) fn in_parallel<E: Send>(
             }
         }
         free().push(own);
-        // Whoever draws a screen does not wait until the scheduler interrupts this thread.
+        // A thread that draws a screen need not wait until the scheduler interrupts this one.
         std::thread::yield_now();
     });
     let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);

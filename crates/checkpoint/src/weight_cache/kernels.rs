@@ -1,4 +1,4 @@
-//! Measurements of a device's kernels, kept beside the weights.
+//! Measurements of a device's kernels, stored next to the weights.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -1,6 +1,6 @@
-//! Which drafter, in which form, is expected to gain what with a target on this machine.
+//! The expected speedup of each drafter, in each form, with a target on this machine.
 //!
-//! What is expected comes from the engine, which plans its runs by the same figures ([`Advisor`]).
+//! The engine computes the expectations, and plans its runs by the same figures ([`Advisor`]).
 
 use std::path::{Path, PathBuf};
 
@@ -18,49 +18,50 @@ use specreel_record::Failure;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
-/// A form of a draft model is worth mentioning if its rows read at most this share of what those of the file read.
+/// Another form of a draft model is listed only if its rows read at most this share of the bytes that rows of
+/// the stored form read.
 const SMALLER: f64 = 0.9;
-/// Types in which a draft model may draft faster than as its file has it.
+/// Weight types in which a draft model may draft faster than in the type of its file.
 const TYPES: [WeightType; 2] = [WeightType::Q8_0, WeightType::Q4_0];
-/// Ids of a shorter head, for vocabularies that are at least half as large again.
+/// Ids of a shorter head, for vocabularies of at least one and a half times as many.
 const IDS: usize = 65536;
 
-/// A way to write with a target.
+/// A way to decode with a target.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// What drafts.
+    /// The drafter's name.
     pub name: String,
     /// The models, as a run loads them.
     pub models: ModelSpec,
-    /// What selects it on the command line.
+    /// The command-line options that select it.
     pub options: Vec<String>,
     pub expected: Option<Expectation>,
 }
 
-/// What is advised for a target.
+/// The advice for a target.
 #[derive(Clone, Debug, Default)]
 pub struct TargetAdvice {
     pub target: String,
-    /// What the figures are for; `None` where the target's speeds are not known.
+    /// The clip and the text that the figures are for; `None` if the target's speeds are not known.
     pub text: Option<Advice>,
-    /// The fastest first.
+    /// Fastest first.
     pub configurations: Vec<Configuration>,
 }
 
-/// A target for which drafters are compared.
+/// Compares drafters for a target.
 pub struct Adviser {
     settings: Settings,
     rope: Option<Rope>,
     /// The target alone.
     spec: ModelSpec,
     drafters: Vec<(String, PathBuf)>,
-    /// Draft heads, with the names under which they are given; the embedded ones need none.
+    /// Draft heads, with the names that they were given by; the embedded ones need none.
     heads: Vec<(Option<String>, PathBuf)>,
 }
 
 impl Adviser {
-    /// For the target of the settings and these drafters, or all that are on this machine. Fails if the target cannot be read, or a
-    /// drafter cannot draft for it.
+    /// An adviser for the target of the settings and these drafters, or all drafters on this machine if none
+    /// are named. Fails if the target cannot be read, or a drafter cannot draft for it.
     pub fn new(
         settings: &Settings,
         rope: Option<Rope>,
@@ -93,7 +94,10 @@ impl Adviser {
             let fits = Interface::read(&dir).and_then(|drafter| target.check_drafter(&drafter));
             fits.map_err(|problem| {
                 let names = [name_of(&dir), name_of(&spec.target)];
-                let hint = format!("specreel models inspect {} lists models that fit", spec.target.display());
+                let hint = format!(
+                    "run `specreel models inspect {}` to list models that fit",
+                    spec.target.display()
+                );
                 Failure::input(format!("{} cannot draft for {}: {problem}", names[0], names[1]), hint)
             })?;
             drafters.push((name.display().to_string(), dir));
@@ -106,7 +110,8 @@ impl Adviser {
         &self.spec
     }
 
-    /// Load each model, and measure its passes, telling `tell` its name before. Fails if one cannot be loaded.
+    /// Load each model and measure its passes, after calling `tell` with its name. Fails if a model cannot be
+    /// loaded.
     pub fn measure(&self, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let speeds = Dirs::speeds().ok_or_else(|| {
             Failure::input("no home directory to keep measured speeds in", "set HOME or XDG_STATE_HOME")
@@ -122,8 +127,8 @@ impl Adviser {
         Ok(())
     }
 
-    /// What each way to write with the target is expected to gain with a video; without one, with the family's example. Fails if files
-    /// cannot be read, or the file of measured speeds is damaged.
+    /// The expected speedup of each way to decode with the target, for a video or, without one, the family's
+    /// example. Fails if files cannot be read, or the file of measured speeds is damaged.
     pub fn advise(&self, video: Option<&Video>) -> Result<TargetAdvice, Failure> {
         let advisor = Advisor::open(Dirs::speeds().as_deref())?;
         let alone =
@@ -149,7 +154,7 @@ impl Adviser {
         Ok(TargetAdvice { target: name_of(&self.spec.target), text, configurations: all })
     }
 
-    /// A way to write without a draft model.
+    /// A way to decode without a draft model.
     fn without(&self, models: &ModelSpec, expected: &Expectation) -> Configuration {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
         let (name, options) = match &expected.drafter {
@@ -176,12 +181,12 @@ impl Adviser {
         Configuration { name, models: models.clone(), options, expected: Some(expected.clone()) }
     }
 
-    /// The forms of each draft model: as its file has it, in fewer bits, with a shorter head.
+    /// The forms of each draft model: as stored in its file, in fewer bits, and with a shorter head.
     fn forms(&self, advisor: &Advisor) -> Result<Vec<(String, Vec<Form>)>, Failure> {
         let with = |path: &Path| {
             let mut settings = self.settings.clone();
             settings.drafter.value = Some(path.to_owned());
-            // The embedded target brings its heads.
+            // The embedded target has its own heads.
             super::spec(&settings, self.rope).map(|spec| ModelSpec { heads: Vec::new(), ..spec })
         };
         let all = self.drafters.iter().map(|(name, path)| {
@@ -200,7 +205,7 @@ impl Adviser {
     }
 }
 
-const INSPECT: &str = "specreel models inspect says what is wrong with it";
+const INSPECT: &str = "run `specreel models inspect` to see what is wrong with it";
 
 /// A draft model as it is loaded.
 #[derive(Clone, Debug)]
@@ -211,7 +216,7 @@ struct Form {
 }
 
 impl Form {
-    /// The same model in other types, and with a shorter head; none where its form was chosen.
+    /// The same model in other types and with a shorter head; empty if the user chose its form.
     fn others(&self) -> Result<Vec<Self>, Failure> {
         if self.spec.drafter_dtype.is_some() || self.spec.drafter_vocabulary.is_some() {
             return Ok(Vec::new());
@@ -235,7 +240,7 @@ impl Form {
     }
 
     fn name(&self, drafter: &str) -> String {
-        // A path is in the options.
+        // The options have the path.
         let path = Path::new(drafter);
         let drafter = if path.exists() { name_of(path) } else { drafter.to_owned() };
         let in_type = self.in_type.map(|dtype| format!(" in {}", dtype.name())).unwrap_or_default();
@@ -251,7 +256,7 @@ impl Form {
     }
 }
 
-/// The name under which a model is given; `embedded drafter` is `demo-drafter`.
+/// The name to pass for a model: `embedded drafter` is `demo-drafter`.
 fn short(name: &str) -> String {
     match name.strip_prefix("embedded ") {
         Some(part) => format!("demo-{}", part.split(' ').rev().collect::<Vec<_>>().join("-")),
@@ -269,7 +274,7 @@ pub fn gain(expected: &Expectation) -> String {
     }
 }
 
-/// How a figure is known: `3 runs`.
+/// How a figure is known, such as `measured 3 times`.
 pub fn evidence(of: Evidence) -> String {
     match of {
         Evidence::Measured(1) => "measured once".into(),
@@ -279,7 +284,8 @@ pub fn evidence(of: Evidence) -> String {
     }
 }
 
-/// What a draft model is expected to gain, on one line: `1.4x (1.2–1.6) expected: acceptance measured 3 times, speed estimated`.
+/// The expected speedup of a draft model on one line: `1.4x (1.2–1.6) expected: acceptance measured 3 times,
+/// speed estimated`.
 pub fn words(expected: &Expectation) -> String {
     let [acceptance, speed] = [expected.acceptance, expected.speed].map(evidence);
     format!("{} expected: acceptance {acceptance}, speed {speed}", gain(expected))

@@ -1,4 +1,5 @@
-//! Whether the machine has the memory that models and a run need, asked before minutes are spent on loading or prefill.
+//! Checks that the machine has the memory that models and a run need, before minutes are spent on loading or
+//! prefill.
 
 use super::Kept;
 use crate::{command::RunRequest, memory};
@@ -15,11 +16,12 @@ use specreel_video::{self as video, Rule};
 
 pub use specreel_model::inspect::SampledVideo as Video;
 
-/// Memory left to everything else, in bytes.
+/// Memory reserved for everything else, in bytes.
 const RESERVE: u64 = 64 << 20;
 
-/// Refuse models (and a video, if it is known) that do not fit into the available memory. Models without an estimate pass:
-/// loading it reports the problem. The failure (class memory) has the estimate, the available memory, and what would fit.
+/// Refuse models (and a video, if it is known) that do not fit into the available memory. Models without an
+/// estimate pass: loading them reports the problem. The failure (class memory) has the estimate, the
+/// available memory, and alternatives that would fit.
 pub fn check(spec: &ModelSpec, video: Option<&Video>) -> Result<(), Failure> {
     Footprint::read(spec).map_or(Ok(()), |footprint| footprint.check_loading(video))
 }
@@ -34,20 +36,20 @@ pub fn check_request(spec: &ModelSpec, request: &RunRequest) -> Result<(), Failu
     check(spec, sampled(&rule(spec), request).as_ref())
 }
 
-/// Bytes of the system's memory that these models take with a request, or alone if its video cannot be read; `None` if that is not
-/// known.
+/// Bytes of the system's memory that these models take with a request, or alone if its video cannot be read;
+/// `None` if that is not known.
 pub fn request_bytes(spec: &ModelSpec, request: &RunRequest) -> Option<u64> {
     let footprint = Footprint::read(spec)?;
     let work = sampled(&rule(spec), request).and_then(|video| footprint.work(&video));
     Some(footprint.need(&Pool::System, true, footprint.dtype, work.as_ref()).total())
 }
 
-/// What a request samples of its video. Fails if the video cannot be read.
+/// The frames that a request samples from its video. Fails if the video cannot be read.
 pub fn request_video(spec: &ModelSpec, request: &RunRequest) -> Result<Video, Failure> {
     sampled_or(&rule(spec), request)
 }
 
-/// What a request samples of its video, by a family's rule; `None` if the video cannot be read.
+/// The frames that a request samples from its video, by a family's rule; `None` if the video cannot be read.
 pub(crate) fn sampled(rule: &Rule, request: &RunRequest) -> Option<Video> {
     sampled_or(rule, request).ok()
 }
@@ -80,15 +82,15 @@ pub fn rule(spec: &ModelSpec) -> Rule {
     read().unwrap_or(Rule::QWEN_VL)
 }
 
-/// The context window of the target of these models, in tokens; none if its configuration cannot be read.
+/// The context window of these models' target, in tokens; `None` if its configuration cannot be read.
 pub fn context_window(spec: &ModelSpec) -> Option<usize> {
     Some(spec.target_files().ok()?.config().ok()?.text.max_positions)
 }
 
-/// What one run adds to loaded models.
+/// The work that one run adds to loaded models.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// The video as the processor cuts it.
+    /// The video as the processor splits it.
     pub sample: VideoInputs,
     pub frames: usize,
     /// The longest caption, in tokens.
@@ -121,13 +123,13 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// The same for loaded models of which so many bytes are mapped.
+    /// The same for loaded models that have this many mapped bytes.
     pub(crate) fn with_mapped(self, mapped: u64) -> Self {
         Self { mapped, ..self }
     }
 
-    /// Read the sizes of the models. `None` if they cannot be read, or if the target is on an accelerator that does not report its
-    /// memory: it refuses for itself what does not fit.
+    /// Read the sizes of the models. `None` if they cannot be read, or if the target is on an accelerator
+    /// that does not report its memory: such an accelerator refuses what does not fit.
     pub(crate) fn read(spec: &ModelSpec) -> Option<Self> {
         let memories = spec.memories();
         if memories[0] == DeviceMemory::Unknown {
@@ -160,7 +162,7 @@ impl Footprint {
         })
     }
 
-    /// Both models with their types, where this one is asked for.
+    /// Both models with their types, if `dtype` is requested.
     fn models(&self, dtype: WeightType) -> impl Iterator<Item = (&Facts, WeightType)> {
         let drafter = self.drafter.iter().map(move |facts| (facts, self.drafter_dtype.unwrap_or(dtype)));
         std::iter::once((&self.target, dtype)).chain(drafter)
@@ -177,8 +179,8 @@ impl Footprint {
         Some(Work { sample, frames: video.frames, new_tokens: video.new_tokens })
     }
 
-    /// True if there is memory for the models that are not kept while the old ones are still loaded. A card's free memory is not
-    /// known, so there it is false.
+    /// True if the models that are not kept fit into memory while the old ones are still loaded. A card's
+    /// free memory is not known, so the result is false there.
     pub(crate) fn fits_beside(&self, kept: Kept) -> bool {
         let loads = [!kept.target, self.drafter.is_some() && !kept.drafter];
         let mut memories =
@@ -192,7 +194,7 @@ impl Footprint {
         needs.sum::<u64>() <= available
     }
 
-    /// Refuse models of which some are not loaded, where the others do not fit into the available memory.
+    /// Refuse the models that are not kept if they do not fit into the available memory.
     pub(crate) fn check_alone(&self, kept: Kept) -> Result<(), Failure> {
         let (drafter, drafter_dtype) = (self.drafter.clone().filter(|_| !kept.drafter), self.drafter_dtype);
         let other = match (kept.target, drafter) {
@@ -227,12 +229,12 @@ impl Footprint {
         self.need(&Pool::System, false, self.dtype, Some(work)).total()
     }
 
-    /// Peak memory of the process with a run of the models, which are loaded.
+    /// Peak memory of the process during a run of the loaded models.
     pub(crate) fn peak_bytes(&self, work: &Work) -> u64 {
         memory::peak().max(memory::resident(self.mapped) + self.run_bytes(work))
     }
 
-    /// True if the machine has this many bytes, or does not say.
+    /// True if the machine has this many bytes available, or does not report it.
     pub(crate) fn check_available(&self, bytes: u64) -> bool {
         self.usable().is_none_or(|available| bytes <= available)
     }
@@ -242,7 +244,7 @@ impl Footprint {
         self.usable().map_or(Ok(()), |available| self.fits(false, Some(work), available))
     }
 
-    /// Refuse so many bytes more for a caption of up to `new_tokens` in a kept context.
+    /// Refuse a caption of up to `new_tokens` in a kept context if `wanted` more bytes are not available.
     pub(crate) fn check_growth(&self, wanted: u64, new_tokens: usize) -> Result<(), Failure> {
         // A card's free memory is not known.
         let available = self.usable().filter(|_| self.memories[0] == DeviceMemory::System);
@@ -263,7 +265,7 @@ impl Footprint {
         usable().map(|available| available.saturating_sub(self.mapped))
     }
 
-    /// Bytes for kept contexts, of so many that are available.
+    /// Bytes that kept contexts may use, out of the available bytes.
     pub(crate) fn budget(&self, available: Option<u64>) -> Option<u64> {
         // Contexts on a card share what its weights leave.
         let left = self.cards().into_iter().map(|card| {
@@ -287,7 +289,8 @@ impl Footprint {
         cards
     }
 
-    /// Bytes of both models in one memory, with their weights or without, and of a run. The models share the video's patches.
+    /// Bytes that both models, with or without their weights, and a run need in one memory. The models share
+    /// the video's patches.
     fn need(&self, pool: &Pool, weights: bool, dtype: WeightType, work: Option<&Work>) -> Need {
         let one = |((facts, dtype), memory): ((&Facts, WeightType), &DeviceMemory)| {
             let (sample, new_tokens) =
@@ -307,7 +310,7 @@ impl Footprint {
 
     fn fits(&self, weights: bool, work: Option<&Work>, available: u64) -> Result<(), Failure> {
         self.fits_in(&Pool::System, weights, work, available)?;
-        // A card's memory is known, its free memory is not: weights are counted with a run as well.
+        // A card's total memory is known, but not its free memory, so weights are counted for a run as well.
         self.cards().iter().try_for_each(|card| self.fits_in(card, true, work, 0))
     }
 
@@ -346,7 +349,7 @@ impl Footprint {
         Err(Failure { class: FailureClass::Memory, error, hint })
     }
 
-    /// What would fit, for people.
+    /// Alternatives that would fit, to show to users.
     fn alternatives(
         &self,
         pool: &Pool,
@@ -357,7 +360,7 @@ impl Footprint {
     ) -> String {
         let need = |dtype, work: Option<&Work>| self.need(pool, weights, dtype, work).total();
         let mut ways = Vec::new();
-        // Loaded weights stay as they are.
+        // The type of loaded weights does not change.
         let smaller = WeightType::ALL.into_iter().skip_while(|other| *other != dtype).skip(1);
         let mut smaller = smaller
             .map(|dtype| (dtype.name(), need(dtype, work)))
@@ -403,7 +406,7 @@ enum Pool {
 }
 
 impl Pool {
-    /// True if keys and values are stored in a type that can be chosen: not those of candle's devices.
+    /// True if the type of keys and values can be chosen, which candle's devices do not support.
     fn has_kv_types(&self) -> bool {
         match self {
             Pool::System => true,
@@ -411,7 +414,8 @@ impl Pool {
         }
     }
 
-    /// Bytes that may be used: of the system, those that are available; of a card, all but a share for its driver and the desktop.
+    /// Bytes that may be used: the available bytes of the system, or all of a card except a share for its
+    /// driver and the desktop.
     fn size(&self, available: u64) -> u64 {
         match self {
             Pool::System => available,
@@ -419,7 +423,8 @@ impl Pool {
         }
     }
 
-    /// What of a model in `memory` is in this one. Rows pass through both.
+    /// The part of a model's need that falls on this pool if the model is in `memory`. Rows pass through
+    /// both.
     fn part(&self, memory: &DeviceMemory, need: Need) -> Need {
         match (self, memory) {
             (Pool::System, DeviceMemory::System) => need,

@@ -1,4 +1,4 @@
-//! The estimate and the ways out.
+//! The estimate, and the alternatives that are suggested.
 
 use std::path::Path;
 
@@ -103,7 +103,7 @@ fn a_card_is_counted_by_itself() {
     assert!(failure.error.ends_with("but gpu:0 (a) has 1.0 MB"), "{}", failure.error);
     let hint = failure.hint.unwrap();
     assert!(hint.contains("--device cpu") && !hint.contains("--kv-type"), "{hint}");
-    // A card through wgpu has the types of the CPU, one through candle has not.
+    // A card through wgpu has the CPU's types; a card through candle does not.
     let needed = large.need(&large.cards()[0], true, WeightType::Q8_0, Some(&work)).total() - 1;
     for (device, has) in [("gpu:0 (a)", true), ("cuda:0", false)] {
         let bytes = needed + needed / 15;

@@ -1,4 +1,4 @@
-//! The loaded pair: which checkpoints may work together, on what, in which weights.
+//! The loaded pair of models: which checkpoints work together, on which devices, and in which weight types.
 
 mod drafters;
 mod grammars;
@@ -35,9 +35,9 @@ use specreel_record::{EventKind, Failure, FailureClass, LoadedParts, Stage, Traf
 use specreel_speculate::{SamplingControls, TextSampling};
 use specreel_tensor::{CheckpointError, ComputeDevice, WeightType, gpu::Gpu};
 
-/// Before this, the time left is not reported.
+/// Minimum time before the time left is reported.
 const PROMPTLY: Duration = Duration::from_millis(500);
-/// And before one of so many parts is read.
+/// The time left is not reported before one of this many parts is read either.
 const PARTS: usize = 16;
 
 pub struct Models {
@@ -45,19 +45,19 @@ pub struct Models {
     pub drafter: Option<VideoLlm>,
     /// Heads that may draft from the target's states.
     pub heads: Vec<Arc<DraftHead>>,
-    /// Device, for people.
+    /// Device, to show to users.
     pub device: String,
-    /// Weight type, for people.
+    /// Weight type, to show to users.
     pub dtype: String,
-    /// Memory that they and a run need; `None` if that is not known (accelerators).
+    /// Memory that the models and a run need; `None` if that is not known (accelerators).
     pub(crate) footprint: Option<Footprint>,
     pub embedded: bool,
     requested: WeightType,
-    /// The target in weights of fewer bits, where a method drafts with it.
+    /// The target in weights of fewer bits, for methods that draft with it.
     pub(crate) self_drafters: SelfDrafters,
-    /// The target's own layer for multi-token prediction, where a method asks for it.
+    /// The target's own layer for multi-token prediction, for methods that ask for it.
     pub(crate) mtp: MtpLayer,
-    /// What the target has written.
+    /// Texts that the target has written.
     pub(crate) texts: Texts,
     /// Constraints, compiled against the target's vocabulary.
     pub(crate) grammars: Grammars,
@@ -65,7 +65,6 @@ pub struct Models {
 }
 
 impl Models {
-    /// True if a GPU that holds one of the models is lost: they cannot run again.
     /// How a text is sampled with the target.
     pub fn sampling(&self, controls: &SamplingControls) -> TextSampling {
         let tokenizer = self.target.tokenizer();
@@ -76,11 +75,12 @@ impl Models {
         TextSampling { sampler, processors, breakers }
     }
 
+    /// True if a GPU that holds one of the models is lost: they cannot run again.
     pub(crate) fn are_lost(&self) -> bool {
         self.gpus().any(|gpu| gpu.check().is_err())
     }
 
-    /// What passed to and from the models' GPUs so far; `None` without one.
+    /// Traffic to and from the models' GPUs so far; `None` without a GPU.
     pub fn traffic(&self) -> Option<Traffic> {
         self.gpus().map(Gpu::traffic).reduce(|a, b| a + b)
     }
@@ -94,7 +94,7 @@ impl Models {
         std::iter::once(&self.target).chain(&self.drafter)
     }
 
-    /// What methods can draft with.
+    /// The loaded parts that methods can draft with.
     pub fn parts(&self) -> LoadedParts {
         LoadedParts {
             drafter: self.drafter.is_some(),
@@ -104,12 +104,10 @@ impl Models {
         }
     }
 
-    /// What users should know about how these checkpoints are used.
+    /// Notes for users about how these checkpoints are used.
     pub fn notes(&self) -> Vec<String> {
         let rope = (self.rope == Rope::Sequential && self.target.decoder().config().mrope_section.is_some())
-            .then(|| {
-                "positions have one axis (--rope sequential) instead of the model's own three".to_owned()
-            });
+            .then(|| "positions use one axis (--rope sequential) instead of the model's three".to_owned());
         let odd = |model: &VideoLlm| {
             let WeightType::Of(requested) = self.requested else { return None };
             if model.stored_type().is_some() {
@@ -128,7 +126,7 @@ impl Models {
         let short = self.drafter.as_ref().filter(|drafter| range(drafter) < range(&self.target));
         let short = short.map(|drafter| {
             format!(
-                "{} has a context window of {} positions, {} one of {}: on longer prompts few of its drafts are accepted; let the \
+                "{} has a context window of {} positions, but {} has {}: on longer prompts few of its drafts are accepted; let the \
                  drafter see less (context.keep, with context.positions=compact) or draft with the target (std, specvlm-self)",
                 drafter.name(),
                 range(drafter),
@@ -142,8 +140,8 @@ impl Models {
         rope.into_iter().chain(odd).chain(short).chain(kept).chain(gpus).collect()
     }
 
-    /// Load models of this footprint, checking that the drafter can draft for the target. Fails if a device is missing, a checkpoint
-    /// cannot be used, or the two do not fit together.
+    /// Load models of this footprint, checking that the drafter can draft for the target. Fails if a device
+    /// is missing, a checkpoint cannot be used, or the two models do not fit together.
     pub fn load(
         spec: &ModelSpec,
         footprint: Option<Footprint>,
@@ -154,8 +152,8 @@ impl Models {
         Self::pair(spec, halves, footprint, &mut None)
     }
 
-    /// Models of these halves, completed by the loaded models, which are left as they are if this
-    /// fails: the drafter cannot draft for the target, or a draft head is not the target's.
+    /// Complete these halves with the loaded models, which are left unchanged on failure. Fails if the
+    /// drafter cannot draft for the target, or a draft head does not belong to the target.
     pub(crate) fn pair(
         spec: &ModelSpec,
         halves: Halves,
@@ -204,7 +202,7 @@ impl Models {
     }
 }
 
-/// Which of the loaded models stay for a new pair.
+/// Which of the loaded models are kept for a new pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub target: bool,
@@ -212,7 +210,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// What of the pair `old` is also in `new`, loaded in the same way.
+    /// The models of the pair `old` that are also in `new`, loaded in the same way.
     pub fn between(old: &ModelSpec, new: &ModelSpec) -> Self {
         let ways = |spec: &ModelSpec| (spec.dtype, spec.tower_dtype, spec.kv_type, spec.rope);
         let target = |spec: &ModelSpec| {
@@ -235,19 +233,21 @@ impl Kept {
     }
 }
 
-/// The time that a load takes, by the tensors that are read.
+/// Estimates the remaining time of a load from the tensors read so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct LoadPace {
-    /// Tensors that were read when the first were, and when: what comes before, as the tokenizer, is no measure of the rest.
+    /// Tensors read at the first report of any, and when: earlier work, such as the tokenizer, does not
+    /// predict the rest.
     first: Option<(usize, Duration)>,
-    /// Tensors that were read at the last report.
+    /// Tensors read at the last report.
     last: usize,
 }
 
 impl LoadPace {
-    /// The milliseconds left, `now` being the time since the beginning; `None` before enough is read to tell.
+    /// Milliseconds left, where `now` is the time since the start; `None` until enough is read for an
+    /// estimate.
     fn left_ms(&mut self, done: usize, total: usize, now: Duration) -> Option<f64> {
-        // They are counted anew where kept weights are compared first. Threads may report in another order than they read.
+        // The count restarts if kept weights are compared first. Threads may report out of order.
         let goes_on = done >= self.last / 2;
         self.first = self.first.filter(|_| goes_on).or((done > 0).then_some((done, now)));
         self.last = done;
@@ -258,7 +258,7 @@ impl LoadPace {
     }
 }
 
-/// Reports the progress of a load, from any thread; breaks if it is cancelled.
+/// Reports the progress of a load from any thread; breaks if the load is cancelled.
 pub(crate) fn load_progress(sender: &EventSender, cancel: &CancelToken) -> LoadProgress {
     let (sender, cancel, begun) = (sender.clone(), cancel.clone(), Instant::now());
     let (percent, pace) = (AtomicUsize::new(usize::MAX), Mutex::new(LoadPace::default()));
@@ -285,14 +285,14 @@ pub(crate) struct Halves {
 }
 
 impl Halves {
-    /// Load them. Fails if a device is missing, a checkpoint cannot be used, or the loading is cancelled.
+    /// Load the models. Fails if a device is missing, a checkpoint cannot be used, or loading is cancelled.
     pub fn load(
         spec: &ModelSpec,
         kept: Kept,
         sender: &EventSender,
         cancel: &CancelToken,
     ) -> Result<Self, Failure> {
-        // Both before either model is read, so that a missing device is reported at once.
+        // Open both before either model is read, so that a missing device is reported at once.
         let target_device = (!kept.target).then(|| spec.open_target_device()).transpose()?;
         let loads_drafter = spec.drafter.is_some() && !kept.drafter;
         let beside = loads_drafter.then(|| spec.open_drafter_device()).transpose()?;
@@ -324,13 +324,13 @@ impl Halves {
         Ok(Self { target, drafter })
     }
 
-    /// Target and drafter, where they were loaded.
+    /// Target and drafter, if they were loaded.
     pub fn models(&self) -> [Option<&VideoLlm>; 2] {
         [self.target.as_ref().map(|(target, _)| target), self.drafter.as_ref()]
     }
 }
 
-/// Refuse a drafter of another family or vocabulary, or one that cuts frames in another way.
+/// Refuse a drafter of another family or vocabulary, or one that splits frames differently.
 fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
     let refuse = |problem: String| Failure {
         class: FailureClass::Input,
@@ -343,7 +343,7 @@ fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
     }
     target.tokenizer().same_vocabulary(drafter.tokenizer()).map_err(|e| refuse(e.to_string()))?;
     if target.processor().config().temporal != drafter.processor().config().temporal {
-        return Err(refuse("its patches have another number of frames".into()));
+        return Err(refuse("its patches span a different number of frames".into()));
     }
     Ok(())
 }
@@ -359,7 +359,8 @@ fn refused(dir: &Path, error: CheckpointError) -> Failure {
     Failure { error: format!("drafter {}: {}", dir.display(), failure.error), hint: Some(hint), ..failure }
 }
 
-/// Device and weight type for people, with the drafter's if they differ; `stored` are the types that GGUF files have.
+/// Device and weight type to show to users, with the drafter's if they differ; `stored` are the types that
+/// GGUF files have.
 fn describe(
     target: &ComputeDevice,
     drafter: Option<&ComputeDevice>,
@@ -391,11 +392,11 @@ mod tests {
         let left = pace.left_ms(201, 401, at(2000)).unwrap();
         assert!((left - 1000.0).abs() < 1e-6, "{left}");
         assert_eq!(pace.left_ms(401, 401, at(3000)), Some(0.0));
-        // Slow ones are told once enough of them are read.
+        // Slow loads report the time once enough tensors are read.
         let mut slow = LoadPace::default();
         assert_eq!((slow.left_ms(1, 401, at(0)), slow.left_ms(9, 401, at(9000))), (None, None));
         assert!(slow.left_ms(41, 401, at(40_000)).is_some_and(|left| (left - 360_000.0).abs() < 1e-3));
-        // Counted anew.
+        // The count restarts.
         assert_eq!(slow.left_ms(2, 401, at(41_000)), None);
         assert!(slow.left_ms(102, 401, at(42_000)).is_some_and(|left| (left - 2990.0).abs() < 1.0));
     }

@@ -1,5 +1,5 @@
-//! What each drafter is expected to gain with models that need not be loaded: what an automatic method would reckon with, and how
-//! well that is known.
+//! The expected gain of each drafter with models that need not be loaded: the figures that an automatic
+//! method would use, and how well they are known.
 
 use std::{
     path::Path,
@@ -29,41 +29,42 @@ use specreel_speculate::{
 /// Tokens of a prompt besides the video.
 const TEXT: usize = 64;
 
-/// How often drafts may fail relative to what is expected, where nothing is known of a drafter: from half to four times as often.
+/// How often drafts may fail relative to the expectation if nothing is known of a drafter: from half to four
+/// times as often.
 const ASSUMED: [f64; 2] = [0.5, 4.0];
-/// How far a chance may be off that was measured for the drafter in another form, or once.
+/// Possible error of a chance that was measured only once, or for another form of the drafter.
 const APART: f64 = 0.1;
-/// The least that a chance may be off.
+/// Smallest possible error of a chance.
 const NEAR: f64 = 0.02;
-/// How many times as long a row of the drafter may take, where its time is estimated.
+/// How many times as long a row of the drafter may take if its time is estimated.
 const ESTIMATED_ROW: f64 = 1.5;
 
-/// What is advised on.
+/// Expected gains for a clip.
 #[derive(Clone, Debug)]
 pub struct Advice {
     /// The clip that the figures are for: its visual tokens, and the length of the prompt.
     pub visual_tokens: usize,
     pub prompt_tokens: usize,
-    /// How long the text is expected to get.
+    /// The expected length of the text.
     pub text_tokens: usize,
-    /// Milliseconds of a token of the target alone.
+    /// Milliseconds per token of the target alone.
     pub token_ms: f64,
-    /// What can draft, the fastest first, including nothing.
+    /// The drafters, fastest first, including no drafter.
     pub drafters: Vec<Expectation>,
 }
 
-/// What a drafter is expected to gain.
+/// The expected gain of a drafter.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     pub drafter: Drafter,
-    /// What it sees of the video.
+    /// The part of the video that it sees.
     pub context: VisualContext,
-    /// How many times as fast the text is written as by the target alone, including what the drafter reads first: lowest, expected,
-    /// highest.
+    /// Speedup over the target alone, including the time until the drafter has read the prompt: lowest,
+    /// expected, highest.
     pub speedup: [f64; 3],
     /// Milliseconds before the first draft: the drafter's tower and prompt.
     pub reading_ms: f64,
-    /// Milliseconds of a draft.
+    /// Milliseconds per draft.
     pub draft_ms: f64,
     /// The chance that a draft passes once those before it have.
     pub chance: f64,
@@ -74,22 +75,22 @@ pub struct Expectation {
 /// How a figure is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// So many measurements on this machine; 0 of what takes no time, or drafts nothing.
+    /// The number of measurements on this machine; 0 for what takes no time, or drafts nothing.
     Measured(u64),
-    /// From the same drafter in another form, or from what its passes read.
+    /// Derived from the same drafter in another form, or from the bytes that its passes read.
     Estimated,
-    /// As with most models.
+    /// Typical of most models.
     Assumed,
 }
 
-/// Expects by the speeds that are known on this machine.
+/// Computes expectations from the speeds that are known on this machine.
 pub struct Advisor {
     rates: Rates,
-    /// What was read of models.
+    /// The profiles of models that were read.
     profiles: Mutex<Vec<(ModelSpec, Profile)>>,
 }
 
-/// What is captioned.
+/// The clip to caption.
 #[derive(Clone, Copy, Debug)]
 struct Clip {
     visual: usize,
@@ -98,14 +99,15 @@ struct Clip {
 }
 
 impl Advisor {
-    /// By the speeds in a file; without one nothing is known. Fails if the file is damaged.
+    /// An advisor with the speeds in a file; without a file, no speeds are known. Fails if the file is
+    /// damaged.
     pub fn open(speeds: Option<&Path>) -> Result<Self, Failure> {
         let mut rates = Rates::default();
         if let Some(file) = speeds {
             if let Some(problem) = rates::damage(file) {
                 return Err(Failure::input(
                     format!("measured speeds {}: {problem}", file.display()),
-                    "remove the file: runs measure again",
+                    "remove the file; runs will measure again",
                 ));
             }
             rates.keep_in(file.to_owned());
@@ -113,7 +115,8 @@ impl Advisor {
         Ok(Self { rates, profiles: Mutex::default() })
     }
 
-    /// Bytes that a row of a pair's draft model reads; 0 without one. Fails if files cannot be read.
+    /// Bytes that a row of a pair's draft model reads; 0 without a draft model. Fails if files cannot be
+    /// read.
     pub fn draft_bytes(&self, spec: &ModelSpec) -> Result<usize, Failure> {
         Ok(self.profile(spec)?.drafter.map_or(0, |drafter| drafter.row_bytes))
     }
@@ -128,9 +131,9 @@ impl Advisor {
         Ok(profile)
     }
 
-    /// What may draft for the target of a pair, on a video (by default the family's example); `relatives` are the same pair with the drafter in other
-    /// forms, from whose figures those that are not known are estimated. `None` if the target's speeds are not known. Fails if files
-    /// cannot be read.
+    /// The drafters for the target of a pair on a video (by default the family's example). `relatives` are
+    /// the same pair with the drafter in other forms: figures that are not known are estimated from theirs.
+    /// `None` if the target's speeds are not known. Fails if files cannot be read.
     pub fn advise(
         &self,
         spec: &ModelSpec,
@@ -208,7 +211,7 @@ impl Advisor {
         }
     }
 
-    /// How the chance of a drafter's drafts is known, and how far it may be off.
+    /// How a drafter's acceptance chance is known, and its possible error.
     fn acceptance(&self, drafter: &Drafter, profile: &Profile, lent: &Rates) -> (Evidence, f64) {
         if *drafter == (Drafter::None {}) {
             return (Evidence::Measured(0), 0.0);
@@ -261,14 +264,15 @@ impl Clip {
     }
 }
 
-/// Load the target of a pair, or its drafter, and keep the measured speeds of its passes in a file. Takes some seconds besides loading.
-/// Fails if there is no such model, it does not fit into memory, or it cannot be loaded.
+/// Load the target of a pair, or its drafter, measure its passes, and save their speeds in a file. Measuring
+/// takes some seconds in addition to loading. Fails if the model does not exist, does not fit into memory, or
+/// cannot be loaded.
 pub fn measure_speeds(spec: &ModelSpec, is_target: bool, speeds: &Path) -> Result<(), Failure> {
     let kept = Kept { target: !is_target, drafter: is_target };
     if let Some(footprint) = Footprint::read(spec) {
         footprint.check_alone(kept)?;
     }
-    // Nobody listens.
+    // Events are discarded.
     let (events, _) = tokio::sync::mpsc::channel(EVENTS);
     let halves = Halves::load(spec, kept, &EventSender::new(events), &CancelTokens::default().create(0))?;
     let mut rates = Rates::default();
@@ -283,10 +287,11 @@ pub fn measure_speeds(spec: &ModelSpec, is_target: bool, speeds: &Path) -> Resul
     Ok(())
 }
 
-/// Estimate what is not known of a pair by what is known of another one with the same drafter in another form.
+/// Estimate the unknown figures of a pair from another pair with the same drafter in another form.
 fn lend(rates: &mut Rates, from: &Profile, to: &Profile) {
     let (Some(lender), Some(drafter)) = (&from.drafter, &to.drafter) else { return };
-    // A row takes mostly the time of reading it; the products of many rows do not depend on that.
+    // The time of a row is mostly the time to read the weights; the products of many rows do not depend on
+    // that.
     let reading = drafter.row_bytes as f64 / lender.row_bytes.max(1) as f64;
     let pairs = |profile: &Profile| key("", &Drafter::Model {}, profile);
     if let (Some(ours), Some(theirs)) = (pairs(from), pairs(to)) {
@@ -357,7 +362,7 @@ mod tests {
         assert_eq!((assumed.acceptance, assumed.speed), (Evidence::Assumed, Evidence::Estimated));
         let [low, middle, high] = assumed.speedup;
         assert!(low < middle && middle < high, "{assumed:?}");
-        // Runs have shown that hardly a draft fails.
+        // Runs have shown that drafts hardly ever fail.
         for _ in 0..3 {
             for share in SHARES {
                 advisor.rates.learn_number(&key(&passing(share), &model, &profile).unwrap(), 0.95);

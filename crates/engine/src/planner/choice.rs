@@ -93,8 +93,8 @@ impl Question<'_> {
         candidates
     }
 
-    /// What may take over from the chosen one within the run: what can read the prompt then, without signals of the target's
-    /// prefill. `reads` says that of a draft head.
+    /// The drafters that may take over from the chosen one during the run: those that can read the prompt at
+    /// that point, without signals of the target's prefill. `reads` says whether a draft head can.
     pub fn reserves(
         &self,
         rates: &Rates,

@@ -38,9 +38,9 @@ const PLAIN_SHARE: f64 = 0.02;
 /// How to decode a request once.
 pub(crate) struct Decoding<'a> {
     pub method: &'a Method,
-    /// The drafters among which it may change, if the method drafts: those of its plan.
+    /// The plan's drafters, between which it may switch if the method drafts.
     pub contenders: &'a [Contender],
-    /// What prompt lookup searches besides the prompt and the text: that of its plan.
+    /// The plan's tokens that prompt lookup searches in addition to the prompt and the text.
     pub earlier: &'a [u32],
     /// How its text is sampled.
     pub sampling: &'a TextSampling,

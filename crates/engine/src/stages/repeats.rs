@@ -12,7 +12,7 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Nothing is found if the caption is to go on then.
+    /// Detects nothing if the caption should continue after a loop.
     pub fn new(on_loop: OnLoop) -> Self {
         let guard = (on_loop != OnLoop::Keep).then(LoopGuard::default);
         Self { guard, found: None, ends: Vec::new() }

@@ -134,8 +134,8 @@ impl Runner<'_> {
         ))
     }
 
-    /// Report time and memory of this run. `cache` says what earlier runs have left for it. Fails with [`Stop::Cancelled`] after the
-    /// report, if the request asks for nothing else.
+    /// Report time and memory of this run. `cache` has what earlier runs left for it. Fails with
+    /// [`Stop::Cancelled`] after the report if the request only asks for the estimate.
     pub(crate) fn announce(
         &self,
         cache: &PrefixCache,

@@ -92,7 +92,7 @@ impl Writing {
         }
     }
 
-    /// The steps that were held back, told how much of their text is not part of the caption.
+    /// The steps that were held back, each with the length of its text that is not part of the caption.
     fn let_go(&mut self) -> Vec<Step> {
         let end = if self.stop.is_found() { self.certain.len() } else { usize::MAX };
         let steps = std::mem::take(&mut self.held).into_iter().map(|(step, length)| {

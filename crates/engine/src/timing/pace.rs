@@ -53,7 +53,7 @@ impl Rate {
         rate.is_sane().then_some(rate)
     }
 
-    /// The rate of work that takes so many times as long.
+    /// The rate of work that takes `factor` times as long.
     pub fn times(&self, factor: f64) -> Self {
         Self { products: self.products * factor, attention: self.attention * factor }
     }

@@ -391,7 +391,7 @@ mod tests {
         rates.learn("d", RATE);
         rates.save();
         assert!(["a", "c", "d"].iter().all(|key| kept(key).is_some()));
-        // Numbers beside speeds; none is taken for the other.
+        // Numbers are stored next to speeds, and neither is taken for the other.
         rates.learn_number("n", 30.0);
         rates.learn_number("n", 10.0);
         rates.learn_number("m", f64::NAN);

@@ -200,8 +200,8 @@ pub struct Eagle3Config {
 }
 
 impl Eagle3Config {
-    /// That of a head to be trained: it reads EAGLE-3's layers, the first, middle and last one of a target of fewer than six, and
-    /// shares the target's LM head.
+    /// The configuration of a head to be trained: it shares the target's LM head and reads EAGLE-3's layers,
+    /// or the first, middle and last layer if the target has fewer than six.
     pub fn like(target: &TextConfig) -> Self {
         let own = Self { draft_vocab: target.vocab, layers: None, norm_before_residual: false };
         let last = target.layers.saturating_sub(1);

@@ -143,9 +143,10 @@ impl DraftHead {
         self.config.dflash.as_ref()
     }
 
-    /// What chooses among the candidates of a block's places, with the projection of the places' final states (`places × rank`);
-    /// `None` if it has no such part (DFlash 2). The states are those of a pass of `sequence`, of the head's decoder: on a GPU, pass
-    /// and projection are one submission. Fails if the states have another width.
+    /// The selector among the candidates of a block's places, and the projection of the places' final states
+    /// (`places × rank`); `None` if the head has no selector (DFlash 2). The states come from a pass of
+    /// `sequence`, of the head's decoder: on a GPU, pass and projection are one submission. Fails if the
+    /// states have another width.
     pub fn select(&self, sequence: &mut Sequence, states: &States) -> Result<Option<(&Selector, Vec<f32>)>> {
         let HeadInputs::Blocks(dflash::Blocks { selector: Some(selector), .. }) = &self.rows else {
             return Ok(None);

@@ -72,7 +72,7 @@ fn speeds_come_from_the_same_measurement_as_the_speedup() {
     assert_eq!(figures[1].contention, Some(0.4));
 }
 
-/// `auto` found a drafter only in its second run. The row is that of the run that was measured, in all of its figures.
+/// `auto` found a drafter only in its second run. All figures of the row come from the measured run.
 #[test]
 fn a_row_never_mixes_runs() {
     let plain = finished(1, "plain", &[1, 2, 3, 4], 40.0);

@@ -113,7 +113,7 @@ fn a_run_that_changes_its_drafter_is_as_fast_as_its_time_says() {
     let pace = Pace::of(&steps);
     let expected = 10.0 * 63.0 / (120.0 + 530.0 + 300.0);
     let ratios = pace.ratios();
-    assert_eq!(ratios.len(), 4, "the pass before the change has no other step beside it");
+    assert_eq!(ratios.len(), 4, "the pass before the change has no other step next to it");
     assert!(ratios.iter().all(|ratio| (ratio - expected).abs() < 1e-9), "{ratios:?}, {expected}");
     let beside = pace.ratio_of_repeat(20.0, &[by("lookup", 24.0, None), by("model", 60.0, None)]).unwrap();
     assert!((beside - expected).abs() < 1e-9, "{beside}");

@@ -121,7 +121,7 @@ pub fn notes(fields: Fields, is_greedy: bool, notes: &mut Vec<String>) -> Result
     Ok(())
 }
 
-/// Note the fields of a part of the request that nobody has taken, but for those that say nothing about the answer.
+/// Note the fields of a part of the request that were not used, except fields that do not affect the answer.
 pub fn note_rest(fields: Fields, harmless: &str, notes: &mut Vec<String>) {
     for (_, field) in fields.rest().filter(|(name, _)| !is_in(harmless, name)) {
         note_unknown(&field, notes);

@@ -38,7 +38,7 @@ pub struct ChatRequest {
     /// How much to think, in the words of the model's chat template; `none` does not think.
     pub reasoning_effort: Option<String>,
     pub chat_template_kwargs: Option<TemplateOptions>,
-    /// Tools that may be called. Models are not told of them, and call none.
+    /// Tools that may be called. They are not passed to the model, which calls none.
     #[schemars(with = "Option<Vec<Value>>")]
     pub tools: Vec<Value>,
     /// `none` or `auto`: a call cannot be demanded.

@@ -76,7 +76,7 @@ fn a_wrong_value_is_refused_by_name_with_what_the_field_takes() {
     sent(&body).unwrap();
     let mut all = Vec::new();
     places(&body, "", "", &mut all);
-    // Whatever these hold is read elsewhere, or is not read.
+    // The contents of these are read elsewhere, or not at all.
     let any = [
         "specreel.transcript",
         "tools[0]",

@@ -151,7 +151,8 @@ impl Pool {
         }
         request.run = self.next_run.fetch_add(1, Ordering::Relaxed);
         let run = request.run;
-        // A step has a token, or is the last one: events of a run always fit, whatever its reader does.
+        // Every step but the last one has a token, so the events of a run always fit, even if nobody reads
+        // them.
         let (sender, events) = mpsc::channel(request.max_new_tokens.saturating_add(PROGRESS));
         state.waiting.push_back(Job { request, events: sender, video });
         state.dispatch();

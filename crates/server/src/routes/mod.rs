@@ -55,7 +55,8 @@ pub fn router(app: &SharedApp) -> Result<Router, Failure> {
         .layer(from_fn_with_state(app.clone(), guard::count)))
 }
 
-/// Run what blocks beside the threads that answer connections. It goes on, without a result, if nobody waits for that any more.
+/// Run blocking work off the threads that answer connections. If the caller stops waiting, the work continues
+/// and its result is dropped.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -58,7 +58,7 @@ fn uploads_to_a_stalled_disk_delay_nobody_else() {
             })
         })
         .collect();
-    // Both have begun to write, and neither can go on.
+    // Both have begun to write, and neither can continue.
     while READERS.lock().unwrap().len() < THREADS || app.videos.store.used() == 0 {
         thread::yield_now();
     }

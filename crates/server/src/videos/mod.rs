@@ -1,6 +1,7 @@
 //! Where the videos of requests come from: bytes in the request, uploaded files, allowed directories, URLs, embedded clips.
 //!
-//! Whatever a request names becomes the path of a file that it may read, and nothing else does.
+//! Every video that a request names is resolved to the path of a file that the request may read, and to
+//! nothing else.
 
 mod allowed;
 mod fetch;

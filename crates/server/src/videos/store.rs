@@ -29,7 +29,7 @@ const MAX_FILES: usize = 10_000;
 /// The time stamp of all files.
 const WRITTEN: Duration = Duration::from_secs(1_000_000_000);
 
-/// The bytes of a video on disk. The file stays while there are handles beside the store's own.
+/// The bytes of a video on disk. The file stays while there are handles other than the store's own.
 pub struct Blob {
     path: PathBuf,
     bytes: u64,
@@ -150,7 +150,7 @@ impl Store {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         state.next += 1;
         let number = state.next;
-        // Not to be guessed: whoever knows an id can use the file.
+        // Ids must be hard to guess: anyone who knows one can use the file.
         let id = format!("{PREFIX}{number}-{:016x}", RandomState::new().build_hasher().finish());
         let file = StoredFile { id, name, purpose, bytes, created, blob };
         state.files.insert(number, file.clone());
@@ -168,7 +168,7 @@ impl Store {
         self.state().files.values().cloned().collect()
     }
 
-    /// Delete an uploaded file; runs that read it go on. Blocks.
+    /// Delete an uploaded file; runs that are reading it continue. Blocks.
     pub fn delete(&self, id: &str) -> Result<(), ApiError> {
         let file = self.get(id)?;
         let disk = self.disk();

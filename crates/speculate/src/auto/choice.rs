@@ -80,7 +80,7 @@ impl DraftCost {
         Self { front_ms: 0.0, ..self }
     }
 
-    /// What it takes if drafts fail so many times as often, and drafting one takes so many times as long.
+    /// The cost if drafts fail `failing` times as often, and drafting one takes `row` times as long.
     pub fn with(self, failing: f64, row: f64) -> Self {
         let chance = (1.0 - (1.0 - self.chance) * failing).clamp(0.0, 0.995);
         let calibration = self.calibration.failing(failing);
@@ -126,8 +126,8 @@ pub fn chance_at(share: f64, known: &[(f64, f64)], usual: f64) -> f64 {
     (1.0 - (1.0 - measured) * factor / failures(other)).clamp(0.0, 0.995)
 }
 
-/// How often drafts fail relative to those of a drafter that sees everything: straight in the logarithm of the share, as far as
-/// [`BLIND`].
+/// How often drafts fail relative to a drafter that sees everything: linear in the logarithm of the share, up
+/// to [`BLIND`].
 fn failures(share: f64) -> f64 {
     match share > 0.0 {
         true => (1.0 + (TENTH - 1.0) * -share.log10()).min(BLIND),

@@ -13,8 +13,8 @@ const MOST: usize = 31;
 /// Time of a further row in a drafter's pass, relative to the first.
 const FURTHER: f64 = 0.25;
 
-/// The places that a step has judged: those of the accepted drafts of `path`, and the one of the target's own token, `next`, if
-/// something was drafted there. What a grammar forced first is left out.
+/// The places that a step has judged: one for each accepted draft of `path`, and one for the target's own
+/// token, `next`, if something was drafted there. Tokens that a grammar forced first are left out.
 pub(crate) fn places(proposal: &Proposal, path: &[usize], next: u32) -> Vec<Place> {
     let Some(drafts) = path.get(proposal.forced..) else { return Vec::new() };
     let nodes = proposal.tree.nodes();
@@ -167,7 +167,7 @@ mod tests {
             let (tree, rate) = best_tree(&chances, &times(level, more)).unwrap();
             let chain = best_length(24, chances[0], level, 1.0, more).1;
             assert!(rate > 1.05 * chain, "{chances:?}: {rate} and {chain} tokens per millisecond");
-            // The rate is that of its nodes: with made-up outcomes, as many tokens are emitted on average.
+            // The rate matches the nodes: with made-up outcomes, as many tokens are emitted on average.
             let chance = |mut node: Option<usize>| {
                 let mut product = 1.0;
                 while let Some((parent, rank)) = node.map(|node| tree.nodes()[node]) {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn places_say_which_choice_was_the_target_s() {
-        // root - 0 - 2, and 1 beside 0.
+        // root - 0 - 2, and 1 as a sibling of 0.
         let mut tree = Tree::default();
         let first = tree.push(None, 10, None);
         tree.push(None, 11, None);

@@ -302,7 +302,8 @@ mod tests {
         }
     }
 
-    /// Neither a drafter whose prompt takes longer than the text, nor one that is no better, whatever was expected of it.
+    /// A drafter is not kept if its prompt takes longer than the text, or if it is no better, even where it
+    /// was expected to be.
     #[test]
     fn what_does_not_pay_off_is_left_out_or_left_again() {
         let (mut all, mut alone) = (0.0, 0.0);

@@ -14,8 +14,9 @@ use specreel_model::{
 
 /// Drafts with one pass over a block: the root, and a mask token for each draft.
 ///
-/// The cache holds keys and values of context rows: the target's states at the prompt and the accepted tokens. Those of the tokens
-/// accepted last wait for the next draft. A block leaves nothing in the cache, so there is nothing to roll back.
+/// The cache holds keys and values of context rows: the target's states at the prompt and the accepted
+/// tokens. The states of the last accepted tokens are added with the next draft. A block leaves nothing in
+/// the cache, so there is nothing to roll back.
 pub struct BlockDrafter<'a> {
     sequence: &'a mut Sequence,
     head: &'a DraftHead,

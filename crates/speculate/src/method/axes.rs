@@ -42,8 +42,9 @@ choices! {
     Drafter: "drafter", "what drafts?" {
         /// No drafter: the target decodes alone.
         "none" None {} => "no drafter",
-        /// Whatever is expected to be fastest, by the times of this machine and the acceptance of earlier runs: the draft model, a draft
-        /// head, the target's own layer, prompt lookup, or nothing (ours).
+        /// The drafter that is expected to be fastest, by the times of this machine and the acceptance of
+        /// earlier runs: the draft model, a draft head, the target's own layer, prompt lookup, or nothing
+        /// (ours).
         "auto" Auto {} => "what pays off drafts",
         /// A smaller checkpoint of the same family.
         "model" Model {} => "draft model",

@@ -100,7 +100,8 @@ impl Recognizer {
     }
 }
 
-/// The likeliest text, where one that repeats itself must be likelier by some. One that did not come to an end is in a loop.
+/// The likeliest text, with a penalty for texts that repeat themselves. A text that did not end is stuck in a
+/// loop, and counts only if none ended.
 fn best(mut tried: Vec<Written>) -> Written {
     if tried.iter().any(|written| written.ends) {
         tried.retain(|written| written.ends);

@@ -84,9 +84,9 @@ impl Mask {
 ///
 /// With `quantized`, `out` is quantized too; a head must then be whole blocks.
 ///
-/// A row's softmax runs over segments of the slots that it sees, without gaps and in ascending order, and so do the sums of each
-/// segment. So the result of a tree node is bit-identical to the result of a chain's last row, and a row's result is the same
-/// whatever rows are computed with it.
+/// A row's softmax runs over segments of the slots that it sees, without gaps and in ascending order, and so
+/// do the sums of each segment. So the result of a tree node is bit-identical to the result of a chain's last
+/// row, and a row's result does not depend on the rows that are computed with it.
 #[expect(clippy::too_many_arguments, reason = "the operands of one layer's attention")]
 pub(crate) fn attend<'a>(
     cache: &CpuCache,
@@ -150,7 +150,7 @@ pub(crate) fn attend<'a>(
             probed.resize(if probe.is_some() { queries.len() * total } else { 0 }, 0.0);
             for start in (0..longest).step_by(SEGMENT) {
                 let seen = start..(start + SEGMENT).min(longest);
-                // The slots that hold them: those of a tree have gaps.
+                // The slots that hold them: the slots of a tree have gaps.
                 let held = match mask {
                     Mask::Paths { .. } if seen.end > shared => start.min(shared / SLOTS * SLOTS)..total,
                     _ => seen.clone(),

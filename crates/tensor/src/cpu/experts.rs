@@ -1,6 +1,7 @@
 //! Layers of experts on the CPU: the rows of a pass are grouped by expert, so that the weights of each are read once.
 //!
-//! A row's result is the sum of its experts' in the order of their numbers, whatever other rows take.
+//! A row's result is the sum of its experts' results in the order of their numbers, regardless of which
+//! experts other rows take.
 
 use crate::{Result, experts::Experts};
 

@@ -91,7 +91,8 @@ impl Slot {
 }
 
 struct Shared {
-    /// [`Jobs`], only changed by read-modify-write operations: whoever sees a job open sees all that was written before.
+    /// [`Jobs`], only changed by read-modify-write operations: a thread that sees a job open also sees
+    /// everything that was written before.
     jobs: AtomicU64,
     slots: [Slot; MOST_JOBS],
     /// Processors for callers and workers.

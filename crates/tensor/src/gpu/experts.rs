@@ -1,8 +1,9 @@
 //! Layers of experts on a GPU: the rows of a pass are grouped by expert, without the host.
 //!
-//! The matrices of all experts are one below the other. Each row with one of its experts is a pair, which is computed for itself, in
-//! the order of sums that all products have; a row's result is the sum of its pairs in the order of their experts' numbers. So
-//! it has the same bits whatever other rows take.
+//! The matrices of all experts are one below the other. Each row with one of its experts is a pair, which is
+//! computed on its own, in the order of sums that all products have; a row's result is the sum of its pairs
+//! in the order of their experts' numbers. So it has the same bits regardless of which experts other rows
+//! take.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! What a GPU reaches: how fast it reads and multiplies at most, what a command costs, and how its kernels compare.
 //!
-//! Times are those of the host, from a submission to its end. In each submission, a kernel runs several times.
+//! Times are measured on the host, from a submission to its end. In each submission, a kernel runs several
+//! times.
 
 use std::time::{Duration, Instant};
 

@@ -216,7 +216,7 @@ impl RowOps for GpuOps {
         let (Some(left), Some(right)) = (part(0), part(1)) else {
             crate::bail!("concatenated rows are on no device");
         };
-        // Where one of them is computed: often nothing has to be submitted.
+        // The stream on which one of them is computed: often nothing has to be submitted.
         let stream =
             [a, b].into_iter().find_map(|rows| Some(rows.on_gpu()?.stream())).unwrap_or(&self.stream);
         Ok(States::Gpu(beside(stream, [left, right], [a.shape().1, b.shape().1])?))

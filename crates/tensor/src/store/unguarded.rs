@@ -1,5 +1,5 @@
-//! Stands in for `guard` on systems without its signal. On Windows nobody can shorten a file while it is mapped: the system
-//! refuses (`ERROR_USER_MAPPED_FILE`). Elsewhere no file can be mapped at all.
+//! Replaces `guard` on systems without its signal. On Windows nobody can shorten a file while it is mapped:
+//! the system refuses (`ERROR_USER_MAPPED_FILE`). Elsewhere no file can be mapped at all.
 
 use std::io;
 

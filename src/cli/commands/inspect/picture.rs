@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(pixel(&image, (x, y + cell), cell / 2), [200; 3]);
         let (x, y) = layout.panel(1, 1);
         assert_eq!(pixel(&image, (x, y + cell), cell / 2), colors::heat(6.0 / 11.0));
-        assert_eq!(pixel(&image, layout.panel(2, 0), cell / 2), colors::GROUND, "no such frame");
+        assert_eq!(pixel(&image, layout.panel(2, 0), cell / 2), colors::GROUND, "there is no frame here");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Captions that were made before: files next to the videos, data sets, saved runs.
+//! Imports captions that were made before: files next to the videos, data sets, saved runs.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use specreel_client::{Transcript, present::export::timed};
 use specreel_library::Import;
 use specreel_record::{Session, session::SessionError};
 
-/// Extensions of files with captions and with speech next to a video, the best first.
+/// Extensions of files with captions and with speech next to a video, in order of preference.
 const CAPTIONS: [&str; 3] = ["srt", "vtt", "txt"];
 const SPEECH: [&str; 3] = ["srt", "vtt", "json"];
 
-/// Longest text file that is taken for a caption, in bytes.
+/// Largest text file that is read as a caption, in bytes.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// The captions of videos, whose paths have no links in them.
+/// The captions of videos, by paths without links.
 type Known = BTreeMap<PathBuf, Vec<Caption>>;
 
-/// What became of a video.
+/// The outcome for a video.
 #[derive(Clone, Copy)]
 enum Taken {
     Imported,
-    /// It had such captions.
+    /// It already had such captions.
     Had,
-    /// Nothing is known of it.
+    /// No captions were found for it.
     None,
 }
 
-/// Take in what is known of the videos.
+/// Import the captions of the videos.
 pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Result<i32, End> {
     let known = match what {
         Imported::Captions | Imported::Speech => Known::default(),
@@ -41,7 +41,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
         Imported::File(path) if !path.exists() => {
             return Err(Failure::usage(
                 format!("--import {}: no such file", path.display()),
-                "name captions, speech, runs, or a file that exists",
+                "expected captions, speech, runs, or an existing file",
             )
             .into());
         }
@@ -76,7 +76,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
     Ok(if failed > 0 { crate::cli::commands::batch::SOME_FAILED } else { 0 })
 }
 
-/// Take in the file next to a video.
+/// Import the file next to a video.
 fn beside(index: &mut Index, clip: &Clip, kind: Kind, endings: [&str; 3]) -> Result<Taken, Failure> {
     let video = clip.path();
     let file = endings.iter().map(|ending| video.with_extension(ending)).find(|file| file.is_file());
@@ -89,7 +89,7 @@ fn beside(index: &mut Index, clip: &Clip, kind: Kind, endings: [&str; 3]) -> Res
 fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
     if file.extension().is_some_and(|ending| ending == "txt") {
         let what = format!("caption {}", file.display());
-        let hint = "a caption is a text of at most 1 MiB";
+        let hint = "a caption file is a text of at most 1 MiB";
         let bytes = specreel_client::read_user_file(file, &what, MAX_TEXT, hint)?;
         return Ok(vec![(None, String::from_utf8_lossy(&bytes).into_owned())]);
     }
@@ -97,7 +97,7 @@ fn lines(file: &Path) -> Result<Vec<(Option<Span>, String)>, Failure> {
     Ok(transcript.lines().map(|(span, text)| (Some(span), text.to_owned())).collect())
 }
 
-/// Take in those captions of a video whose prompts the index lacks.
+/// Import the captions of a video whose prompts the index lacks.
 fn of_known(index: &mut Index, clip: &Clip, known: &Known) -> Result<Taken, Failure> {
     let path = std::fs::canonicalize(clip.path()).unwrap_or_else(|_| clip.path());
     let Some(captions) = known.get(&path) else { return Ok(Taken::None) };
@@ -111,9 +111,9 @@ fn of_known(index: &mut Index, clip: &Clip, known: &Known) -> Result<Taken, Fail
     Ok(Taken::Imported)
 }
 
-/// Keep a caption in place of an earlier one of its prompt.
+/// Keep a caption, replacing an earlier one of the same prompt.
 fn keep(known: &mut Known, path: &Path, caption: Caption) {
-    // A video that is gone has no captions to keep.
+    // Captions of a deleted video are not kept.
     let Ok(path) = std::fs::canonicalize(path) else { return };
     let captions = known.entry(path).or_default();
     captions.retain(|other| other.prompt != caption.prompt);
@@ -130,7 +130,7 @@ fn of_file(path: &Path) -> Result<Known, Failure> {
                 runs(&mut known, &session);
                 return Ok(known);
             }
-            // Then it has rows.
+            // Not a saved run: read it as a data set.
             Err(SessionError::Line { line: 1, .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -166,7 +166,7 @@ fn runs_in(dir: &Path) -> Result<Known, Failure> {
         return Ok(known);
     }
     let unreadable = |error: io::Error| {
-        Failure::input(format!("saved runs {}: {error}", dir.display()), "name a directory that can be read")
+        Failure::input(format!("saved runs {}: {error}", dir.display()), "pass a readable directory")
     };
     let files: io::Result<Vec<PathBuf>> =
         std::fs::read_dir(dir).map_err(unreadable)?.map(|entry| Ok(entry?.path())).collect();
@@ -191,11 +191,11 @@ fn runs(known: &mut Known, session: &Session) {
         }
         let Some(started) = log.started().filter(|_| log.is_finished()) else { continue };
         let prompt = Transcript::asked(&started.prompt);
-        // Summaries and follow-up questions say nothing new of a moment.
+        // Summaries and follow-up questions add nothing new about a moment.
         if started.summary_of.is_some() || !started.before.is_empty() || question::asked(prompt) != prompt {
             continue;
         }
-        // A video that is gone has no captions to keep.
+        // Captions of a deleted video are not kept.
         let Ok(path) = std::fs::canonicalize(&started.video) else { continue };
         let captions = known.entry(path).or_default();
         let at = captions.iter().position(|caption| caption.prompt == prompt).unwrap_or_else(|| {
@@ -206,9 +206,9 @@ fn runs(known: &mut Known, session: &Session) {
         let text = log.text().trim().to_owned();
         match started.span {
             None => (caption.text, caption.pieces) = (text, Vec::new()),
-            // A caption of the whole says more than one of a part.
+            // A caption of the whole video is kept over captions of its segments.
             Some(_) if !caption.text.is_empty() => continue,
-            // One that was captioned again has its newer caption.
+            // A segment that was captioned again gets its newer caption.
             Some(span) => {
                 caption.pieces.retain(|(other, _)| other.end <= span.start || other.start >= span.end);
                 caption.pieces.extend(timed(span, &text));

@@ -1,10 +1,10 @@
-//! The meanings of captions, by the target alone.
+//! Reads the meanings of captions with the target alone.
 
 use super::*;
 use specreel_client::moments::tells_meanings;
 use specreel_engine::Meanings;
 
-/// Read the captions of an index that have no meaning by the target of these settings. Returns the exit code.
+/// Read the captions of an index that have no meaning of the target of these settings. Returns the exit code.
 pub(super) fn read(
     index: &mut Index,
     settings: &Settings,
@@ -20,14 +20,12 @@ pub(super) fn read(
     let remote = client.remote();
     let mut progress = Progress::new(is_shown);
     if !index.meaning_models()?.contains(&model) {
-        progress.looking("trying what the target tells of captions", 0.0, 0.0);
+        progress.looking("checking whether the target can search by meaning", 0.0, 0.0);
         if !tells_meanings(&mut |texts| remote.meanings(texts, None))? {
             progress.clear();
             index.put_unable(&model)?;
             if is_shown {
-                tell!(
-                    "note: {model} cannot tell what captions are about: they are found by their words only"
-                );
+                tell!("note: {model} cannot search by meaning; captions are found by their words only");
             }
             return Ok(0);
         }

@@ -7,7 +7,7 @@ use specreel_client::present::formats::{duration, percent};
 use specreel_engine::{Evidence, memory_check};
 use specreel_speculate::Drafter;
 
-/// Columns that are dropped on a narrow terminal, those of the highest rank first.
+/// Rank of each column: on a narrow terminal, the columns with the highest rank are dropped first.
 const RANKS: [u8; 8] = [0, 4, 0, 6, 5, 3, 2, 0];
 
 pub fn run(args: &AdviseArgs, json: bool, config: &Config) -> Result<i32, End> {

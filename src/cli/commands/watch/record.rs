@@ -147,7 +147,7 @@ fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
-/// What a file has of complete captions.
+/// The complete captions in a file.
 #[derive(Debug, Default, PartialEq)]
 struct Kept {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! What is told while a speech model listens, before the run that it listens for.
+//! Output while a speech model listens, before the run that it listens for.
 
 use super::*;
 

@@ -15,7 +15,7 @@ use specreel_client::chart::{Plot, Point, Scale};
 
 /// Shares of loosened tokens that differ by less are equal.
 const FLAT: f64 = 0.005;
-/// Columns from which on both charts stand side by side, and rows from which on they are one above the other.
+/// Minimum columns to place the charts side by side, and minimum rows to place one above the other.
 const WIDE: u16 = 64;
 const TALL: u16 = 14;
 

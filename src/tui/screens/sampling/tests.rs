@@ -36,7 +36,7 @@ fn the_next_run_is_sampled_as_chosen() {
     );
     assert_eq!(request.text.top_k, None, "it is the preset's");
     assert!(request.text.temperature.is_some());
-    assert_eq!(request.logprobs, 5, "all else is as usual");
+    assert_eq!(request.logprobs, 5, "everything else is unchanged");
 }
 
 #[test]

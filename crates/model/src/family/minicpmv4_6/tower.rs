@@ -131,7 +131,7 @@ impl TowerRules for MiniCpmVisionConfig {
         Some(TowerLayout::reordered(self.order(h * w).map(row)))
     }
 
-    /// All states of a frame attend to each other, or those of a square.
+    /// All states of a frame attend to each other, or only the states within a square.
     fn layout(&self, Grid { h, w, .. }: Grid, output: TowerOutput) -> TowerLayout {
         let patches = h * w;
         if self.joins_after.is_none() {

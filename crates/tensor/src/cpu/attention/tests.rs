@@ -169,7 +169,7 @@ fn long_prompts_match_f64_arithmetic() {
     }
 }
 
-/// The weights of a row sum to 1, whatever its peaks were on the way.
+/// The weights of a row sum to 1, regardless of its peaks along the way.
 #[test]
 fn probed_weights_are_those_of_the_whole_softmax() {
     let slots = 3 * SEGMENT + 5;

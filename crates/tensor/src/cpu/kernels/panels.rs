@@ -124,7 +124,7 @@ impl FloatPanelsMut<'_> {
     /// # Safety
     /// No other call may store the same output at the same time.
     pub unsafe fn store(&self, output: usize, row: &[f32]) -> Result<(), f32> {
-        assert!(output < self.outputs && row.len() == self.inputs, "no such row of the matrix");
+        assert!(output < self.outputs && row.len() == self.inputs, "the matrix lacks this row");
         let start = output / PANEL * self.inputs * PANEL + output % PANEL;
         for (input, &value) in row.iter().enumerate() {
             let at = start + input * PANEL;

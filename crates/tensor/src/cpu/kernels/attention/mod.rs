@@ -221,7 +221,7 @@ pub struct Weights<'a> {
 
 impl Weights<'_> {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    /// Those of all queries but the first `n`.
+    /// The weights of all queries but the first `n`.
     fn after(self, n: usize) -> Self {
         Self { rows: &self.rows[n * self.stride..], keep: &self.keep[n..], ..self }
     }

@@ -35,7 +35,7 @@ impl OnlineSoftmax {
         self.keep[query] = keep;
     }
 
-    /// What the sums of all queries have to be multiplied with before those of the last weights are added.
+    /// The factors for the queries' sums, which apply before the sums of the last weights are added.
     pub fn keep(&self) -> &[f32] {
         &self.keep
     }

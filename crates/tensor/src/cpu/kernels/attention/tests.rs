@@ -228,7 +228,7 @@ fn implementations_in_f32_have_the_same_bits() {
             assert!(dispatched == want, "{d}, {count} queries");
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             if super::super::has_vectors() && d.is_multiple_of(8) {
-                // SAFETY: the features were detected, and the operands are those of the other calls.
+                // SAFETY: the features were detected, and the operands are the same as in the other calls.
                 let vectors = unsafe {
                     run(&|out| vectors::scores(&q, d, &keys, 3, out, stride), &|out| {
                         vectors::add_weighted(weights, &values, d, out);

@@ -1,8 +1,9 @@
 //! One row of inputs times blocks as a file has them, on 64-bit ARM.
 //!
-//! Several rows share the arrangement of the weights, one row would pay for it alone. Here the integers of each output are
-//! multiplied where they are, and the sums of eight outputs are put together for the steps in f32, which are those of the tiles:
-//! the integers are exact, so a row has the same bits in both.
+//! Several rows share the cost of rearranging the weights; a single row would pay for it alone. Here the
+//! integers of each output are multiplied where they are, and the sums of eight outputs are put together for
+//! the steps in f32, which are the same as in the tiles: the integers are exact, so a row has the same bits
+//! in both.
 
 use std::arch::{aarch64::*, asm};
 
