@@ -33,7 +33,7 @@ fn recipes(page: &str) -> (Vec<(String, String)>, usize) {
     (recipes, not_run)
 }
 
-/// A home with `clips/`, `talk.mp4`, `movie.mkv` and the speech model `whisper/`, and a configuration for short captions.
+/// A home with `clips/`, `talk.mp4` and `movie.mkv`, and a configuration for short captions.
 fn home() -> Program {
     let program = Program::new();
     let root = Path::new(crate::REPOSITORY);
@@ -52,7 +52,6 @@ fn home() -> Program {
     let config = program.home().join(".config/specreel/config.toml");
     std::fs::create_dir_all(config.parent().unwrap()).unwrap();
     std::fs::write(config, "max_new_tokens = 24\n").unwrap();
-    program.copy("tests/parity/fixtures/whisper", "whisper");
     program
 }
 
