@@ -105,7 +105,6 @@ fn a_tour_leads_from_the_first_run_to_models_for_other_videos() {
     assert!(says(&studio, "tour 2 of 5"));
     studio.handle(step(run, &[("A red", Verdict::Exact), (" ball", Verdict::Corrected)], 1));
     studio.handle(done(run, StopReason::Eos, "A red ball"));
-    press(&mut studio, "esc");
     assert!(says(&studio, "tour 3 of 5"));
     for verdict in [Verdict::Exact, Verdict::Corrected] {
         let row = screen(&studio, 100, 40);

@@ -3,6 +3,7 @@
 mod actions;
 mod back;
 mod mouse;
+mod tour;
 mod update;
 
 use ratatui::{buffer::Buffer, layout::Rect};

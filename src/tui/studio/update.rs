@@ -4,10 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{actions, mouse};
+use super::{actions, mouse, tour};
 use crate::look::{Action, Key};
 use crate::tui::effect::{Completion, Effect, Msg, VideoFile};
-use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES, tour};
+use crate::tui::model::{Model, Tone, library, stack::MAX_PATH_BYTES};
 use crate::tui::screens::{
     caption_editor, filter, find, models as model_screen, open, preview, save_method, sessions, speech,
 };

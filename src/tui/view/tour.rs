@@ -63,14 +63,15 @@ pub(super) fn lines(model: &Model, theme: &Theme, columns: usize) -> Vec<Line<'s
     lines
 }
 
-/// The first words of the caption with each verdict, in the order of the verdicts.
+/// The first words of the caption with each verdict, in their order.
 fn examples(run: &Run) -> Vec<(Verdict, String)> {
-    let verdicts = run.stats().verdicts.iter().filter(|(_, count)| *count > 0).map(|(verdict, _)| verdict);
-    let word = |verdict| {
-        let chunks = run.log.chunks().iter().filter(move |chunk| chunk.verdict == verdict);
-        chunks.map(|chunk| chunk.text.clone()).find(|text| text.chars().any(char::is_alphanumeric))
-    };
-    verdicts.filter_map(|verdict| Some((verdict, word(verdict)?))).collect()
+    let mut found: Vec<(Verdict, String)> = Vec::new();
+    for chunk in run.log.chunks().iter().filter(|chunk| chunk.text.chars().any(char::is_alphanumeric)) {
+        if found.iter().all(|(verdict, _)| *verdict != chunk.verdict) {
+            found.push((chunk.verdict, chunk.text.clone()));
+        }
+    }
+    found
 }
 
 fn rule(model: &Model, step: TourStep, theme: &Theme, columns: usize) -> Line<'static> {

@@ -263,7 +263,7 @@ fn what_was_captioned_elsewhere_is_taken_in() {
     let after = found(&program, &["a OR the", "--in", "videos/a.mp4"]);
     assert!(after.len() > before && after.iter().any(|hit| hit["start"].as_f64() >= Some(2.0)), "{after:?}");
     import("runs").ok().said("0 imported");
-    import("none.jsonl").ends(2).said("a file that exists");
+    import("none.jsonl").ends(2).said("an existing file");
     fs::write(home.join("text.jsonl"), "words\n").unwrap();
     import("text.jsonl").ends(3).said("no row has a video and a caption");
 }

@@ -82,7 +82,7 @@ fn groups(command: &Command) -> Vec<(String, Vec<String>)> {
 }
 
 /// Of so many commands a row is shared.
-const SHARED: usize = 3;
+const SHARED: usize = 2;
 
 /// The rows that commands share, by group, in the order in which they are first met.
 fn shared(command: &Command) -> Vec<(String, Vec<String>)> {
@@ -107,7 +107,7 @@ fn shared(command: &Command) -> Vec<(String, Vec<String>)> {
         rows.into_iter().filter(|(_, count)| *count >= SHARED).map(|(row, _)| row).collect()
     };
     let all = all.into_iter().map(|(group, rows)| (group, common(rows)));
-    all.filter(|(_, rows)| rows.len() >= SHARED).collect()
+    all.filter(|(_, rows)| rows.len() > 1).collect()
 }
 
 /// The option of a row: `--frames`.

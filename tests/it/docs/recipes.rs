@@ -51,7 +51,7 @@ fn home() -> Program {
     put(&fixtures.join("cuts.mp4"), "movie.mkv");
     let config = program.home().join(".config/specreel/config.toml");
     std::fs::create_dir_all(config.parent().unwrap()).unwrap();
-    std::fs::write(config, "max_new_tokens = 24\n").unwrap();
+    std::fs::write(config, "max_new_tokens = 60\n").unwrap();
     program
 }
 
