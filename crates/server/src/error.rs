@@ -107,7 +107,7 @@ impl From<Refused> for ApiError {
                 Self::unavailable("the models are still loading; try again later", Duration::from_secs(2))
             }
             Refused::Closed => Self::unavailable(
-                "the server is ending; send the request to another one",
+                "the server is shutting down; send the request to another one",
                 Duration::from_secs(5),
             ),
             Refused::Lost => {

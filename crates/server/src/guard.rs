@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -83,30 +83,16 @@ pub fn cors(origins: &[String]) -> Result<CorsLayer, String> {
 }
 
 pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
-    let (route, began) = (route(request.uri().path()), Instant::now());
+    let (route, began) = (route(&request), Instant::now());
     let response = next.run(request).await;
     app.metrics.answered(route, response.status().as_u16(), began.elapsed().as_secs_f64());
     response
 }
 
-/// A path without what changes from request to request.
-fn route(path: &str) -> &'static str {
-    const ROUTES: [&str; 9] = [
-        "/",
-        "/v1/chat/completions",
-        "/v1/models",
-        "/v1/files",
-        "/events",
-        "/health",
-        "/metrics",
-        "/props",
-        "/openapi.json",
-    ];
-    match path {
-        _ if path.starts_with("/v1/files/") => "/v1/files/{id}",
-        _ if path.starts_with("/v1/models/") => "/v1/models/{id}",
-        _ => ROUTES.into_iter().find(|route| *route == path).unwrap_or("other"),
-    }
+/// The route that answers: a path without what changes from request to request, the wildcard of a model's id included.
+fn route(request: &Request) -> String {
+    let matched = request.extensions().get::<MatchedPath>();
+    matched.map_or_else(|| "other".into(), |path| path.as_str().replace("{*", "{"))
 }
 
 #[cfg(test)]

@@ -371,7 +371,7 @@ impl Tools {
             }
             match (answer.failure(), answer.finish_reason()) {
                 (Some(failure), _) => Err(ApiError::failure(failure, None).message),
-                (None, None) => Err("the server is ending".into()),
+                (None, None) => Err("the server is shutting down".into()),
                 (None, Some(reason)) => {
                     let report = answer.report(Vec::new());
                     let mut value = serde_json::to_value(report.run).map_err(|e| e.to_string())?;
@@ -419,7 +419,7 @@ impl Tools {
         match state.as_deref() {
             Ok(Loading::Done) => Ok(()),
             Ok(Loading::Failed(error)) => Err(error.clone()),
-            _ => Err("the server is ending".into()),
+            _ => Err("the server is shutting down".into()),
         }
     }
 }

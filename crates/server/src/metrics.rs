@@ -39,7 +39,7 @@ impl Histogram {
 #[derive(Default)]
 struct Counts {
     /// By route and status.
-    requests: BTreeMap<(&'static str, u16), u64>,
+    requests: BTreeMap<(String, u16), u64>,
     runs: BTreeMap<&'static str, u64>,
     prompt_tokens: u64,
     cached_tokens: u64,
@@ -87,7 +87,7 @@ impl Metrics {
     }
 
     /// A request was answered with this status; of a stream, its head was.
-    pub fn answered(&self, route: &'static str, status: u16, seconds: f64) {
+    pub fn answered(&self, route: String, status: u16, seconds: f64) {
         let mut counts = self.counts();
         *counts.requests.entry((route, status)).or_default() += 1;
         counts.request_s.add(seconds);

@@ -147,6 +147,8 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     let metrics = server.text("/metrics");
     for line in [
         "specreel_requests_total{route=\"/v1/chat/completions\",status=\"200\"} 18",
+        "specreel_requests_total{route=\"/v1/files/{id}\",status=\"200\"} 1",
+        "specreel_requests_total{route=\"/v1/search\",status=\"200\"}",
         "specreel_runs_total{end=\"length\"} 3",
         "specreel_queue_length 0",
         "specreel_verdicts_total{verdict=\"exact\"}",
