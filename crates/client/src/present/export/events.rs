@@ -5,9 +5,13 @@ use serde_json::Value;
 use specreel_record::{Span, span::seconds};
 
 /// The parts of a caption with their times in the video: its events, whose times count from the beginning of the captioned part;
-/// without any, the caption over the whole part. Events that begin past its end are left out, as is text before the first event.
+/// a caption without any is one over the whole part, an empty list is none. Events that begin past its end are left out, as is text before the first event.
 pub fn timed(part: Span, caption: &str) -> Vec<(Span, String)> {
-    let found = json(caption).unwrap_or_else(|| tagged(caption));
+    let found = match list(caption) {
+        Some(items) if items.is_empty() => return Vec::new(),
+        Some(items) => items.iter().filter_map(event).collect(),
+        None => tagged(caption),
+    };
     let inside = |(start, end, text): (f64, f64, String)| {
         let span = Span { start: part.start + start, end: (part.start + end).min(part.end) };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -21,15 +25,16 @@ pub fn timed(part: Span, caption: &str) -> Vec<(Span, String)> {
     events
 }
 
-/// `None` unless the caption is a list of events, or has one under `events`.
-fn json(caption: &str) -> Option<Vec<(f64, f64, String)>> {
-    let value: Value = serde_json::from_str(caption.trim()).ok()?;
-    let list = value.get("events").unwrap_or(&value).as_array()?;
-    let event = |item: &Value| {
-        let text = ["text", "description", "caption"].iter().find_map(|key| item[key].as_str())?;
-        Some((item["start"].as_f64()?, item["end"].as_f64()?, text.to_owned()))
-    };
-    Some(list.iter().filter_map(event).collect())
+/// The items of a caption that is a JSON list, or has one under `events`.
+fn list(caption: &str) -> Option<Vec<Value>> {
+    let mut value: Value = serde_json::from_str(caption.trim()).ok()?;
+    let value = value.get_mut("events").map(Value::take).unwrap_or(value);
+    serde_json::from_value(value).ok()
+}
+
+fn event(item: &Value) -> Option<(f64, f64, String)> {
+    let text = ["text", "description", "caption"].iter().find_map(|key| item[key].as_str())?;
+    Some((item["start"].as_f64()?, item["end"].as_f64()?, text.to_owned()))
 }
 
 /// Each `<start - end>` with the text up to the next one.
@@ -76,6 +81,13 @@ mod tests {
             r#"{"events": [{"start": 0.0, "end": 2.5, "description": "A dog runs."}, {"start": 4, "end": 10, "caption": "It jumps."}]}"#,
         ] {
             assert_eq!(events(caption), both, "{caption}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_of_events_has_no_captions() {
+        for caption in ["[]", r#" {"events": []}"#] {
+            assert!(events(caption).is_empty(), "{caption}");
         }
     }
 
