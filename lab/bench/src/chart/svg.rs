@@ -2,21 +2,31 @@
 
 use specreel_client::chart::{Plot, escaped};
 
-const AREA: [f64; 4] = [64.0, 68.0, 440.0, 360.0];
+const AREA: [f64; 4] = [64.0, 68.0, 560.0, 420.0];
 const LINE: f64 = 18.0;
-const LEGEND: f64 = 544.0;
+const LEGEND: f64 = 664.0;
 /// Upper estimate of the width of a letter; the font is unknown.
 const LETTER: f64 = 8.0;
+const RADIUS: f64 = 4.5;
+/// As many points as there are letters.
+const ALL_NAMED: usize = 26;
 
-/// The plot with its legend as an SVG file. Points on the front are solid and joined by steps, the others hollow.
+/// The plot with its legend as an SVG file. Points on the front are solid and joined by steps, the others hollow. In a
+/// crowd only the front has letters; the pointer shows the names of the others.
 pub fn svg(plot: &Plot) -> String {
     let [left, top, width, height] = AREA;
     let (across, up) = plot.scales();
     let x = |value: f64| left + across.place(value) * width;
     let y = |value: f64| top + (1.0 - up.place(value)) * height;
-    let longest = plot.points().iter().map(|p| p.label.chars().count()).max().unwrap_or(0);
+    let named: Vec<_> = plot.symbols().filter(|(_, p)| p.front || plot.points().len() <= ALL_NAMED).collect();
+    let others = match plot.points().len() - named.len() {
+        0 => None,
+        others => Some(format!("{others} others: names under the pointer")),
+    };
+    let legend = named.iter().map(|(_, p)| p.label.as_str()).chain(others.as_deref());
+    let longest = legend.clone().map(|label| label.chars().count()).max().unwrap_or(0);
     let wide = LEGEND + 32.0 + LETTER * longest as f64;
-    let whole = (top + height + 56.0).max(top + LINE * (plot.points().len() + 2) as f64);
+    let whole = (top + height + 56.0).max(top + LINE * (legend.count() + 2) as f64);
     let mut out = String::new();
     let mut line = |text: String| {
         out += &text;
@@ -51,23 +61,57 @@ pub fn svg(plot: &Plot) -> String {
         let stairs = stairs.join(" ");
         line(format!(r##"<polyline points="{stairs}" fill="none" stroke="#06c" stroke-dasharray="4 3"/>"##));
     }
-    for (number, (symbol, point)) in plot.symbols().enumerate() {
-        let (px, py) = (x(point.x), y(point.y));
-        let (fill, weight) = if point.front { ("#06c", "bold") } else { ("#fff", "normal") };
-        let label = escaped(&point.label);
+    for point in plot.points() {
+        let fill = if point.front { "#06c" } else { "#fff" };
         line(format!(
-            r##"<circle cx="{px:.1}" cy="{py:.1}" r="4.5" fill="{fill}" stroke="#06c"><title>{label}</title></circle>"##
+            r##"<circle cx="{:.1}" cy="{:.1}" r="{RADIUS}" fill="{fill}" stroke="#06c"><title>{}</title></circle>"##,
+            x(point.x),
+            y(point.y),
+            escaped(&point.label)
         ));
+    }
+    let mut taken: Vec<(f64, f64)> = plot.points().iter().map(|p| (x(p.x), y(p.y))).collect();
+    for (number, (symbol, point)) in named.iter().enumerate() {
+        let (px, py) = (x(point.x), y(point.y));
+        let (lx, ly) = free((px, py), &taken);
+        taken.push((lx, ly));
+        if (lx - px).hypot(ly - py) > 2.0 * APART {
+            line(format!(r##"<path d="M{px:.1} {py:.1}L{lx:.1} {ly:.1}" stroke="#999"/>"##));
+        }
+        let weight = if point.front { "bold" } else { "normal" };
+        let below = ly + 4.5;
         line(format!(
-            r#"<text x="{:.1}" y="{:.1}" font-weight="{weight}">{symbol}</text>"#,
-            px + 7.0,
-            py - 5.0
+            r#"<text x="{lx:.1}" y="{below:.1}" text-anchor="middle" font-weight="{weight}">{symbol}</text>"#
         ));
         let at = top + LINE * (number as f64 + 0.7);
         line(format!(r#"<text x="{LEGEND}" y="{at:.1}" font-weight="{weight}">{symbol}</text>"#));
-        line(format!(r#"<text x="{:.1}" y="{at:.1}" font-weight="{weight}">{label}</text>"#, LEGEND + 18.0));
+        line(format!(
+            r#"<text x="{:.1}" y="{at:.1}" font-weight="{weight}">{}</text>"#,
+            LEGEND + 18.0,
+            escaped(&point.label)
+        ));
+    }
+    if let Some(others) = others {
+        let at = top + LINE * (named.len() as f64 + 0.7);
+        line(format!(r#"<text x="{:.1}" y="{at:.1}">{others}</text>"#, LEGEND + 18.0));
     }
     out + "</svg>\n"
+}
+
+/// How far the middle of a letter stays from points and other letters, in pixels.
+const APART: f64 = 12.0;
+
+/// The middle of a point's letter: the nearest place where nothing is yet, the upper right first.
+fn free((x, y): (f64, f64), taken: &[(f64, f64)]) -> (f64, f64) {
+    let around = |ring: usize| {
+        (0..16).map(move |turn| {
+            let angle = std::f64::consts::FRAC_PI_8 * f64::from(turn) - std::f64::consts::FRAC_PI_4;
+            let far = APART * (1.0 + 0.5 * ring as f64);
+            (x + far * angle.cos(), y + far * angle.sin())
+        })
+    };
+    let free = |at: &(f64, f64)| taken.iter().all(|t| (at.0 - t.0).hypot(at.1 - t.1) > APART - 0.1);
+    (0..10).flat_map(around).find(free).unwrap_or((x + APART, y - APART))
 }
 
 #[cfg(test)]
@@ -112,6 +156,27 @@ mod tests {
     fn size(picture: &str, name: &str) -> f64 {
         let after = picture.split_once(&format!(" {name}=\"")).unwrap().1;
         after.split('"').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn in_a_crowd_only_the_front_has_letters() {
+        let crowd = (0..60).map(|i| (f64::from(i % 10), f64::from(-(i / 10)), format!("rule {i}")));
+        let picture = svg(&Plot::new("", "", "", crowd));
+        assert_eq!(picture.matches("<circle").count(), 60);
+        assert!(
+            picture.contains(">rule 9</text>") && picture.contains(">59 others: names under the pointer<")
+        );
+        assert!(picture.contains("<title>rule 10</title>") && !picture.contains(">rule 10</text>"));
+    }
+
+    #[test]
+    fn letters_keep_clear_of_points_and_of_one_another() {
+        let mut taken = vec![(100.0, 100.0), (110.0, 100.0), (100.0, 108.0)];
+        for _ in 0..8 {
+            let at = free((100.0, 100.0), &taken);
+            assert!(taken.iter().all(|t| (at.0 - t.0).hypot(at.1 - t.1) > APART - 0.2), "{at:?} {taken:?}");
+            taken.push(at);
+        }
     }
 
     #[test]
