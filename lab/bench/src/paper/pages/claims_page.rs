@@ -29,7 +29,7 @@ const COLUMNS: &str = "\
 
 Each paper has a page with all its tables; [figures.csv](papers/figures.csv) has every figure. Speedups as measured on the machine
 of the run are in neither: on a CPU a pass of 26 rows costs as much as five to nine of one row, so they say nothing about the
-papers' ([speed.md](../results/speed.md) has them).
+papers' ([speed.md](speed.md) has them).
 
 * **tau** is without the bonus token, **per step** with it: papers differ. **M** counts accepted drafts between two rejects under
   the parallel schedule, and is *per step* under the sequential one, as ParallelVLM counts. **accepted** is accepted over drafted.
