@@ -18,9 +18,7 @@ use specreel_scenes::{facts, render};
 
 use crate::tui::{
     picture,
-    recorded::{
-        CLIPS, COMPARED, Recording, clip, compared_before, feed, opened, press, scene, steps, studio,
-    },
+    recorded::{CLIPS, Recording, clip, compared_before, feed, opened, press, scene, steps, studio},
     script::{self, asked, choose},
 };
 
