@@ -342,8 +342,8 @@ mod tests {
         let failure = of(&["smolvlm"]).err().unwrap();
         assert!(failure.error.contains("smolvlm cannot draft for qwen3_vl: the target is "), "{failure:?}");
         let found = of(&["qwen3_vl_small"]).unwrap().advise(None).unwrap();
-        let own = found.configurations.iter().find(|of| of.options[0] == "--drafter").unwrap();
-        assert_eq!(own.name, "qwen3_vl_small");
+        let own = found.configurations.iter().find(|of| of.name == "qwen3_vl_small").unwrap();
+        assert_eq!(own.options[0], "--drafter");
         assert_eq!(own.options[1], place("qwen3_vl_small").display().to_string());
         settings.target.value = Some(place("nowhere"));
         assert!(Adviser::new(&settings, None, &Config::default(), &[]).is_err());
