@@ -247,7 +247,8 @@ fn attention(name: &str, config: &TextConfig, kind: KvType, lengths: &[usize]) -
             };
             let rows_of = States::new((0..rows * width).map(|_| 2.0 * next()).collect(), width)?;
             let (cos, sin) = (vec![1.0; rows * d / 2], vec![0.0; rows * d / 2]);
-            let pass = PassSpec { rows, layers: 1, shape, cos, sin, mask: &Mask::Causal, probe: None };
+            let mask = &Mask::Causal;
+            let pass = PassSpec { rows, layers: 1, shape, cos, sin, mask, window: None, probe: None };
             ops.begin(&mut work, &pass, cache)?;
             ops.load(&mut work, &table, Input::States(&rows_of), qkv)?;
             ops.store(&mut work, &pass, qkv, None, cache, 0)?;

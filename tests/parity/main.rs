@@ -10,6 +10,7 @@ mod draft_head;
 mod eagle3;
 mod families;
 mod frames;
+mod gemma;
 mod gguf;
 #[path = "../support/gpu.rs"]
 mod gpu;

@@ -29,19 +29,19 @@ fn on(dir: &Path, device: &ComputeDevice) -> VideoLlm {
     VideoLlm::load_on(dir, device, &mut |_, _| {}).unwrap()
 }
 
-fn load(dir: &Path) -> VideoLlm {
+pub fn load(dir: &Path) -> VideoLlm {
     on(dir, &ComputeDevice::cpu(WeightType::F32))
 }
 
 /// The fixtures of a case of `frames.safetensors`.
-struct Case(HashMap<String, Tensor>, &'static str);
+pub struct Case(pub HashMap<String, Tensor>, pub &'static str);
 
 impl Case {
-    fn part(&self, what: &str) -> &Tensor {
+    pub fn part(&self, what: &str) -> &Tensor {
         &self.0[&format!("{}.{what}", self.1)]
     }
 
-    fn numbers(&self, what: &str) -> Vec<i64> {
+    pub fn numbers(&self, what: &str) -> Vec<i64> {
         numbers(self.part(what))
     }
 
@@ -49,12 +49,12 @@ impl Case {
         self.part(what).flatten_all().unwrap().to_vec1().unwrap()
     }
 
-    fn frames(&self) -> Vec<Frame> {
+    pub fn frames(&self) -> Vec<Frame> {
         let all = decoded_frames();
         self.numbers("order").into_iter().map(|i| all[i as usize].clone()).collect()
     }
 
-    fn facts(&self, grid: VisualGrid) -> ClipFacts {
+    pub fn facts(&self, grid: VisualGrid) -> ClipFacts {
         let timestamps_s = self.seconds("timestamps");
         ClipFacts { grid, sample_fps: 1.0, timestamps_s, duration_s: self.seconds("duration")[0] }
     }
@@ -98,7 +98,7 @@ pub fn levels_off(config: &ProcessorConfig, patches: &Patches, levels: &[f32]) -
     (sum / levels.len() as f64, most)
 }
 
-fn from_levels(config: &ProcessorConfig, grid: Grid, levels: &Tensor) -> Patches {
+pub fn from_levels(config: &ProcessorConfig, grid: Grid, levels: &Tensor) -> Patches {
     let row = levels.dim(1).unwrap();
     let plane = config.temporal * config.patch * config.patch;
     let level = |(i, level): (usize, &f32)| {
@@ -129,13 +129,13 @@ pub fn greedy(
     (0..length).map(step).unzip()
 }
 
-fn grid_of(case: &Case) -> Grid {
+pub fn grid_of(case: &Case) -> Grid {
     let sides = case.numbers("grid");
     Grid { t: sides[0] as usize, h: sides[1] as usize, w: sides[2] as usize }
 }
 
 /// Prompt, positions, greedy ids and log-probabilities of a case, from its visual embeddings.
-fn same_run(model: &VideoLlm, case: &Case, visual: &States, name: &str) {
+pub fn same_run(model: &VideoLlm, case: &Case, visual: &States, name: &str) {
     let grid = model.processor().visual_grid(grid_of(case)).unwrap();
     assert_eq!(grid.len(), visual.rows(), "{name}");
     let prompt = model.prompt(PROMPT, &case.facts(grid)).unwrap();

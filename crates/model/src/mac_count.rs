@@ -56,7 +56,9 @@ pub fn prompt(c: &TextConfig, before: usize, rows: usize) -> MacCount {
 
 /// Multiply-adds of attention for a row and one slot of the cache, in all layers: its queries with the keys, and weights with values.
 pub fn slot(c: &TextConfig) -> f64 {
-    (c.attention_layers() * 2 * c.heads * c.head_dim) as f64
+    // Layers that attend within a window count as if they saw all slots.
+    let of = |layer: usize| if c.is_linear(layer) { 0 } else { c.attention_shape(layer).head_dim };
+    (0..c.layers).map(|layer| 2 * c.heads * of(layer)).sum::<usize>() as f64
 }
 
 /// Multiply-adds of the logits of a row.
@@ -72,9 +74,13 @@ pub fn token(c: &TextConfig, before: usize) -> MacCount {
 /// Multiply-adds of a row in all layers: one for each weight of their matrices, and four for each value of a recurrent state, which
 /// is read, changed and read again.
 pub fn row(c: &TextConfig) -> f64 {
-    let (query, key) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let gates = if c.output_gate { query } else { 0 };
-    let attention = c.attention_layers();
+    let added = c.per_layer().map_or(0, |per_layer| 3 * c.hidden * per_layer.width);
+    let attention = |layer: usize| {
+        let shape = c.attention_shape(layer);
+        let (query, key) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+        let gates = if c.output_gate { query } else { 0 };
+        c.hidden * (2 * query + gates + if c.has_keys(layer) { 2 * key } else { 0 })
+    };
     let feed_forward = |layer: usize| {
         let router = c.experts(layer).map_or(0, |sparse| sparse.experts);
         c.hidden * (3 * c.active_intermediate(layer) + router)
@@ -82,9 +88,8 @@ pub fn row(c: &TextConfig) -> f64 {
     let linear = c
         .linear
         .map_or(0, |l| c.hidden * (l.channels() + 2 * l.values() + 2 * l.value_heads) + 4 * l.state());
-    let attended = attention * c.hidden * (2 * query + gates + 2 * key);
-    let layers: usize = (0..c.layers).map(feed_forward).sum();
-    (attended + (c.layers - attention) * linear + layers) as f64
+    let mixer = |layer: usize| if c.is_linear(layer) { linear } else { attention(layer) };
+    (0..c.layers).map(|layer| mixer(layer) + feed_forward(layer) + added).sum::<usize>() as f64
 }
 
 /// The multiply-adds of a vision tower on the patches of a video, and how many of them are done when its progress says so.

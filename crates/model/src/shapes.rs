@@ -43,6 +43,21 @@ mod tests {
         }
     }
 
+    /// As their owner counts them: parameters with embeddings, and without those for each layer.
+    #[test]
+    fn gemmas_have_as_many_parameters_as_published() {
+        for (name, all, effective) in [("gemma-4-e2b", 4.6, 2.3), ("gemma-4-e4b", 7.4, 4.6)] {
+            let text = find(name).unwrap();
+            let count = |(_, shape): &(String, Vec<usize>)| shape.iter().product::<usize>() as f64 / 1e9;
+            let (added, others): (Vec<_>, Vec<_>) = parts::tensors(&text)
+                .into_iter()
+                .partition(|(name, _)| name.contains("embed_tokens_per_layer"));
+            let others: f64 = others.iter().map(count).sum();
+            assert!((others - effective).abs() < 0.05, "{name}: {others}");
+            assert!((others + count(&added[0]) - all).abs() < 0.1, "{name}");
+        }
+    }
+
     #[test]
     fn every_shape_is_a_model_that_could_be_loaded() {
         for name in names() {

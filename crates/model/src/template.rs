@@ -77,6 +77,8 @@ pub struct Question<'a> {
 pub struct ChatTemplate {
     source: String,
     origin: String,
+    /// The token that begins a text.
+    bos: Option<String>,
 }
 
 fn read(path: &Path) -> Result<Option<String>, TemplateError> {
@@ -108,6 +110,19 @@ fn from_json(path: &Path) -> Result<Option<String>, TemplateError> {
     }
 }
 
+/// The tokenizer's settings.
+const SETTINGS: &str = "tokenizer_config.json";
+
+/// The token that begins a text, if the tokenizer's settings name one: a string, or an object with its `content`.
+fn bos_token(dir: &Path) -> Result<Option<String>, TemplateError> {
+    let path = dir.join(SETTINGS);
+    let Some(text) = read(&path)? else { return Ok(None) };
+    let json: Json =
+        serde_json::from_str(&text).map_err(|e| TemplateError::Parse { path, problem: e.to_string() })?;
+    let token = json.get("bos_token");
+    Ok(token.and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str())).map(str::to_owned))
+}
+
 /// Collects a template's output, up to [`MAX_OUTPUT`] bytes.
 struct Bounded(Vec<u8>);
 
@@ -128,23 +143,30 @@ impl std::io::Write for Bounded {
 impl ChatTemplate {
     /// A template from its source; `origin` names it in errors.
     pub fn new(source: impl Into<String>, origin: impl Into<String>) -> Self {
-        Self { source: source.into(), origin: origin.into() }
+        Self { source: source.into(), origin: origin.into(), bos: None }
+    }
+
+    /// The same with the token that begins a text, which some templates write.
+    #[must_use]
+    pub fn with_bos(self, bos: Option<String>) -> Self {
+        Self { bos, ..self }
     }
 
     /// The template of the checkpoint in `dir`, from `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`;
     /// `fallback` if none of these has one.
     pub fn load(dir: &Path, fallback: &str) -> Result<Self, TemplateError> {
+        let bos = bos_token(dir)?;
         let path = dir.join("chat_template.jinja");
         if let Some(source) = read(&path)? {
-            return Ok(Self::new(source, path.display().to_string()));
+            return Ok(Self::new(source, path.display().to_string()).with_bos(bos));
         }
-        for file in ["chat_template.json", "tokenizer_config.json"] {
+        for file in ["chat_template.json", SETTINGS] {
             let path = dir.join(file);
             if let Some(source) = from_json(&path)? {
-                return Ok(Self::new(source, path.display().to_string()));
+                return Ok(Self::new(source, path.display().to_string()).with_bos(bos));
             }
         }
-        Ok(Self::new(fallback, "the built-in family"))
+        Ok(Self::new(fallback, "the built-in family").with_bos(bos))
     }
 
     /// True if answers can begin with thoughts, or without them.
@@ -195,6 +217,7 @@ impl ChatTemplate {
             messages => messages, add_generation_prompt => true, enable_thinking => question.thinking,
             // Where templates have a default, it is for an undefined one.
             reasoning_effort => question.effort.map_or(Value::UNDEFINED, Value::from),
+            bos_token => self.bos.as_deref().map_or(Value::UNDEFINED, Value::from),
         };
         let mut out = Bounded(Vec::new());
         template.render_captured_to(context, &mut out).map_err(failed)?;

@@ -1,11 +1,13 @@
 //! The tokenizer: text to ids and, token by token, back.
 //!
-//! Only byte-level tokenizers (the Qwen2 family's) are supported: their tokens are byte strings, so a stream of ids becomes
-//! text as soon as its bytes form characters. Special tokens are recognized in the template's text, never in the user's.
+//! Supported are byte-level tokenizers (the Qwen2 family's) and pieces with bytes for what they lack (Gemma's): their tokens
+//! are byte strings, so a stream of ids becomes text as soon as its bytes form characters. Special tokens are recognized in
+//! the template's text, never in the user's.
 
 mod error;
 mod from_vocabulary;
 mod sampling;
+mod spelling;
 mod stream;
 
 use std::{
@@ -16,7 +18,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokenizers::{DecoderWrapper, Tokenizer};
+use tokenizers::Tokenizer;
 
 pub use error::{Mismatch, TextError};
 pub use sampling::ModelSampling;
@@ -24,11 +26,14 @@ pub use stream::TextStream;
 
 use specreel_checkpoint::{files, gguf::Vocabulary};
 
+use spelling::Spelling;
+
 struct Inner {
     /// Recognizes added tokens.
     full: Tokenizer,
     /// The same model without added tokens: all text is plain text.
     plain: Tokenizer,
+    spelling: Spelling,
     path: PathBuf,
     vocabulary: usize,
     ends: Vec<u32>,
@@ -115,9 +120,12 @@ impl TextTokenizer {
         let read = std::panic::catch_unwind(|| Tokenizer::from_bytes(&bytes));
         let read = read.map_err(|_| refuse("it has an unknown or incomplete decoder".into()))?;
         let mut full = read.map_err(|e| refuse(e.to_string()))?;
-        if !decodes_bytes(full.get_decoder()) {
-            return Err(refuse("it is not a byte-level tokenizer (as in the Qwen2 family)".into()));
-        }
+        let spelling = full.get_decoder().and_then(Spelling::of).ok_or_else(|| {
+            refuse(
+                "its tokens are neither byte-level (as in the Qwen2 family) nor pieces with bytes (as in Gemma)"
+                    .into(),
+            )
+        })?;
         full.with_padding(None);
         full.with_truncation(None).map_err(|e| refuse(e.to_string()))?;
         let (generation, config) = (dir.join("generation_config.json"), dir.join("config.json"));
@@ -128,7 +136,7 @@ impl TextTokenizer {
             None => self::ends(&config, fields(&config)?)?,
         };
         let ends = ends.filter(|ids| !ids.is_empty()).ok_or_else(|| TextError::NoEnd { dir: dir.into() })?;
-        Self::assemble(full, path, ends, sampling)
+        Self::assemble(full, spelling, path, ends, sampling)
     }
 
     /// The tokenizer of a GGUF file. [`TextError::Vocabulary`] if its parts do not agree with each other.
@@ -137,6 +145,7 @@ impl TextTokenizer {
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
         Self::assemble(
             full,
+            Spelling::Bytes,
             path.into(),
             vocabulary.ends.clone(),
             ModelSampling::of_gguf(&vocabulary.sampling),
@@ -145,6 +154,7 @@ impl TextTokenizer {
 
     fn assemble(
         full: Tokenizer,
+        spelling: Spelling,
         path: PathBuf,
         ends: Vec<u32>,
         sampling: ModelSampling,
@@ -167,7 +177,7 @@ impl TextTokenizer {
             return Err(TextError::EndOutside { id: *id, vocabulary });
         }
         let bytes = (0..vocabulary).map(|_| OnceLock::new()).collect();
-        let inner = Inner { full, plain, path, vocabulary, ends, sampling, added, special, bytes };
+        let inner = Inner { full, plain, spelling, path, vocabulary, ends, sampling, added, special, bytes };
         Ok(Self(Arc::new(inner)))
     }
 
@@ -255,9 +265,12 @@ impl TextTokenizer {
         let Some(bytes) = inner.bytes.get(id as usize) else { return &[] };
         bytes.get_or_init(|| match inner.added.get(&id) {
             Some((content, _)) => content.as_bytes().into(),
-            None => {
-                inner.full.id_to_token(id).map(|token| stream::token_bytes(&token)).unwrap_or_default().into()
-            }
+            None => inner
+                .full
+                .id_to_token(id)
+                .map(|token| inner.spelling.bytes(&token))
+                .unwrap_or_default()
+                .into(),
         })
     }
 
@@ -323,9 +336,4 @@ impl TextTokenizer {
 fn encode(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, TextError> {
     let encoding = tokenizer.encode_fast(text, false).map_err(|e| TextError::Encode(e.to_string()))?;
     Ok(encoding.get_ids().to_vec())
-}
-
-/// True if the decoder turns tokens into bytes and does nothing else.
-fn decodes_bytes(decoder: Option<&DecoderWrapper>) -> bool {
-    matches!(decoder, Some(DecoderWrapper::ByteLevel(_)))
 }

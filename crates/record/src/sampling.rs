@@ -20,6 +20,8 @@ pub enum Spacing {
     /// A frame at the beginning of every period, the truncated index of its time. Of a video of more periods than the maximum of
     /// frames, so many of the frames at every tenth of a second, at truncated indices of a linspace over them.
     Periods,
+    /// Index i · total / n, in whole numbers: the beginning of each of n equal parts.
+    Parts,
 }
 
 /// Default sampling of a model family.
@@ -55,6 +57,8 @@ impl Rule {
     /// MiniCPM-V: a frame at the beginning of every second, up to 128.
     pub const MINICPM_V: Rule =
         Rule { default_fps: 1.0, min_frames: 1, max_frames: 128, multiple: 1, spacing: Spacing::Periods };
+    /// Gemma 4: always 32 frames.
+    pub const GEMMA4: Rule = Rule { spacing: Spacing::Parts, ..Rule::LLAVA_ONEVISION };
 
     /// Any number of frames, independent of models.
     pub const ANY: Rule = Rule {
@@ -84,7 +88,7 @@ impl Rule {
     pub fn by_rate(&self, total: usize, video_fps: f64, fps: f64, (min, max): (usize, usize)) -> usize {
         let exact = total as f64 / video_fps * fps;
         let exact = match self.spacing {
-            Spacing::Whole | Spacing::Rounded => exact,
+            Spacing::Whole | Spacing::Rounded | Spacing::Parts => exact,
             Spacing::Truncated { .. } => exact.round_ties_even(),
             Spacing::Periods => exact.ceil(),
         };
@@ -101,6 +105,6 @@ impl Rule {
 
     /// True where the family uses a fixed number of frames.
     pub fn is_fixed(&self) -> bool {
-        self.min_frames == self.max_frames && self.spacing == Spacing::Whole
+        self.min_frames == self.max_frames && matches!(self.spacing, Spacing::Whole | Spacing::Parts)
     }
 }

@@ -12,7 +12,7 @@ use specreel_record::{Event, EventKind, Failure, Pieces, RunLog, RunState, StopR
 const UNLIKELY: f32 = -9999.0;
 
 /// The marks around what a model thinks, which are no text of it.
-const MARKS: [&str; 2] = ["<think>", "</think>"];
+const MARKS: [&str; 4] = ["<think>", "</think>", "<|channel>", "<channel|>"];
 
 #[derive(Debug, Default)]
 pub struct Added {

@@ -156,6 +156,11 @@ impl ComputeDevice {
         !matches!(self.backend, Backend::Candle(_))
     }
 
+    /// True if attention within a window is computed.
+    pub fn computes_windows(&self) -> bool {
+        matches!(self.backend, Backend::Cpu)
+    }
+
     /// The weight type of the language model; never `Auto`.
     pub fn dtype(&self) -> WeightType {
         self.dtype

@@ -51,6 +51,7 @@ mod device;
 mod error;
 pub mod experts;
 pub mod fused;
+mod gate;
 #[cfg_attr(not(feature = "gpu"), path = "gpu/absent.rs")]
 pub mod gpu;
 pub mod kept;
@@ -75,6 +76,7 @@ pub use self::{
     cpu::table::HostTable,
     device::{Backend, ComputeDevice, DeviceChoice},
     error::{CheckpointError, Error, Result, gpu::GpuError},
+    gate::Gate,
     gpu::Gpu,
     kv::KvType,
     linear_attention::{LinearAttention, LinearWeights},

@@ -213,6 +213,17 @@ impl Logits {
         }
     }
 
+    /// `cap · tanh(logit / cap)` of all logits. Fails if they are on an accelerator.
+    pub fn capped(self, cap: f32) -> Result<Self> {
+        match self {
+            Self::Host(rows) => {
+                let values = rows.values().iter().map(|logit| cap * (logit / cap).tanh()).collect();
+                HostRows::new(values, rows.shape().1).map(Self::Host)
+            }
+            Self::Gpu(_) | Self::Candle(_) => crate::bail!("logits are bounded on the CPU only"),
+        }
+    }
+
     /// Call `f` with the requested values of all rows.
     pub fn read<T>(&self, needs: &LogitNeeds, f: impl FnOnce(Vec<LogitRow<'_>>) -> T) -> Result<T> {
         let width = self.shape().1;

@@ -101,6 +101,10 @@ pub fn plan(
     };
     let indices = match rule.spacing {
         Spacing::Whole => spread(total_frames, rule.fit(wanted, total_frames)),
+        Spacing::Parts => {
+            let n = rule.fit(wanted, total_frames);
+            (0..n).map(|i| i * total_frames / n).collect()
+        }
         Spacing::Rounded => {
             let n = rule.fit(wanted, total_frames);
             linspace(0, total_frames - 1, n, f64::round_ties_even)

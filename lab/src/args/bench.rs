@@ -73,7 +73,7 @@ pub struct BenchArgs {
     pub rows: Vec<u32>,
     /// Suites step, clip and device: random weights with the shapes of a known model instead of the target: qwen3.5-0.8b, -2b, -4b, -9b,
     /// -27b, -35b-a3b, minicpm-v-4.6, qwen3-vl-2b, -4b, -8b, -30b-a3b, -32b, smolvlm2-256m, -500m, -2.2b, qwen2.5-vl-3b, -7b, -32b,
-    /// -72b, qwen2-vl-2b, -7b, -72b, llava-onevision-0.5b, -7b, -72b, tiny
+    /// -72b, qwen2-vl-2b, -7b, -72b, llava-onevision-0.5b, -7b, -72b, gemma-4-e2b, -e4b, tiny
     #[arg(long, help_heading = SUITE, value_name = "NAME", value_parser = shape, conflicts_with = "target")]
     pub shape: Option<String>,
     /// The same instead of the drafter

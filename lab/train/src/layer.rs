@@ -82,6 +82,14 @@ pub struct Losses {
     pub agreement: Vec<f32>,
 }
 
+/// The part of a target's layer from which a part of the head's is initialized: Gemma has more norms, with other names.
+fn of_target<'a>(target: &TextConfig, part: &'a str) -> &'a str {
+    match part {
+        "post_attention_layernorm.weight" if target.gemma.is_some() => "pre_feedforward_layernorm.weight",
+        _ => part,
+    }
+}
+
 impl TrainedLayer {
     /// A layer initialized with the target's last one with full attention, without its gates; its input projection is initialized
     /// at random, like torch's linear layer. Fails if the target's checkpoint lacks a tensor.
@@ -102,7 +110,8 @@ impl TrainedLayer {
         };
         let mut values = FirstValues::new(seed);
         for part in Self::parts(config) {
-            let (name, shape) = (format!("model.layers.{last}.{part}"), Self::shape(config, part));
+            let (name, shape) =
+                (format!("model.layers.{last}.{}", of_target(source, part)), Self::shape(config, part));
             let loaded = match (source.experts(last), part.strip_prefix("mlp.")) {
                 (Some(sparse), Some(part)) => joined(sparse, d, part, |expert, shape| {
                     read(&format!("model.layers.{last}.mlp.{expert}.{part}"), shape)

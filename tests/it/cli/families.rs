@@ -11,7 +11,7 @@ use crate::cli::{Program, event, events, fixture, lab_methods, with_clip};
 /// All frames of the clip, which lasts less than a second.
 const FRAMES: [&str; 2] = ["--frames", "4"];
 /// Target, drafter, and visual tokens of four frames of 64 × 48 pixels as time × rows × columns.
-const PAIRS: [(&str, &str, [u64; 3]); 9] = [
+const PAIRS: [(&str, &str, [u64; 3]); 10] = [
     ("qwen2_vl", "qwen2_vl_nested", [2, 2, 2]),
     ("llava_ov", "llava_ov_newer", [4, 3, 3]),
     ("qwen3_vl", "qwen3_vl_small", [2, 2, 2]),
@@ -19,12 +19,21 @@ const PAIRS: [(&str, &str, [u64; 3]); 9] = [
     ("qwen3_5", "qwen3_5_untied", [2, 2, 2]),
     ("minicpmv4_6", "minicpmv4_6_4x", [4, 2, 2]),
     ("minicpmv4_6_4x", "minicpmv4_6", [4, 3, 4]),
+    ("gemma4", "gemma4_plain", [4, 7, 9]),
     ("qwen3_vl_moe", "qwen3_vl", [2, 2, 2]),
     ("qwen3_5_moe", "qwen3_5", [2, 2, 2]),
 ];
 /// Those that write a time stamp before every frame or pair of frames, or marks around it.
-const STAMPED: [&str; 7] =
-    ["qwen3_vl", "smolvlm", "qwen3_5", "minicpmv4_6", "minicpmv4_6_4x", "qwen3_vl_moe", "qwen3_5_moe"];
+const STAMPED: [&str; 8] = [
+    "qwen3_vl",
+    "smolvlm",
+    "qwen3_5",
+    "minicpmv4_6",
+    "minicpmv4_6_4x",
+    "qwen3_vl_moe",
+    "qwen3_5_moe",
+    "gemma4",
+];
 
 #[test]
 fn captions_are_lossless_and_report_the_grid() {

@@ -22,7 +22,7 @@ use specreel_speculate::{
 use specreel_tensor::{KvType, WeightType};
 use support::{Bench, Written};
 
-const FAMILIES: [&[&str]; 10] = [
+const FAMILIES: [&[&str]; 11] = [
     &["gqa_tied", "mha_tied_bf16", "nested_bf16", "sharded_untied"],
     &["qwen2_vl", "qwen2_vl_nested"],
     &["llava_ov", "llava_ov_newer"],
@@ -34,6 +34,7 @@ const FAMILIES: [&[&str]; 10] = [
     &["qwen3_5_moe", "qwen3_5_moe_untied"],
     // The types of the files, whichever is requested.
     &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
+    &["gemma4", "gemma4_plain"],
 ];
 
 /// Contexts that leave nothing out.
@@ -206,6 +207,7 @@ fn every_drafter_shape_and_schedule_is_lossless() {
         ("smolvlm", "smolvlm_untied", WeightType::Q8_0, KvType::F32),
         ("qwen3_5", "qwen3_5_untied", WeightType::F32, KvType::F16),
         ("minicpmv4_6", "minicpmv4_6_4x", WeightType::Q8_0, KvType::F16),
+        ("gemma4", "gemma4_plain", WeightType::F32, KvType::F16),
         ("qwen3_vl_moe", "qwen3_vl", WeightType::Q8_0, KvType::F16),
         ("qwen3_5_moe", "qwen3_5", WeightType::F32, KvType::F32),
     ];
@@ -254,6 +256,7 @@ fn a_drafter_that_sees_everything_is_always_right() {
         ("smolvlm", "smolvlm_untied", true),
         ("qwen3_5", "qwen3_5_untied", false),
         ("minicpmv4_6", "minicpmv4_6_4x", true),
+        ("gemma4", "gemma4_plain", true),
         ("qwen3_vl_moe_split", "qwen3_vl_moe", false),
         ("qwen3_5_moe_untied", "qwen3_5_moe", false),
     ] {

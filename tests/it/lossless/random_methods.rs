@@ -18,7 +18,7 @@ use specreel_tensor::{KvType, WeightType};
 use crate::lossless::support::{Bench, Written};
 
 /// Target, draft model, weights, and the ids that may be written.
-const PAIRS: [(&str, &str, WeightType, Option<usize>); 19] = [
+const PAIRS: [(&str, &str, WeightType, Option<usize>); 21] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0, None),
     ("sharded_untied", "gqa_tied", WeightType::F32, Some(3)),
     ("mha_tied_bf16", "sharded_untied", WeightType::Q8_0, None),
@@ -34,6 +34,8 @@ const PAIRS: [(&str, &str, WeightType, Option<usize>); 19] = [
     ("qwen3_5_untied", "qwen3_5", WeightType::F32, Some(40)),
     ("minicpmv4_6", "minicpmv4_6_4x", WeightType::F32, None),
     ("minicpmv4_6_4x", "minicpmv4_6", WeightType::Q8_0, Some(40)),
+    ("gemma4", "gemma4_plain", WeightType::Q8_0, None),
+    ("gemma4_plain", "gemma4", WeightType::F32, Some(40)),
     ("qwen3_vl_moe_split", "qwen3_vl_small", WeightType::Q8_0, None),
     ("qwen3_5_moe", "qwen3_5_moe_untied", WeightType::Q8_0, Some(40)),
     ("gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q4_0.gguf", WeightType::Auto, None),

@@ -30,6 +30,7 @@ fn self_drafts_change_no_token() {
         ("smolvlm", "smolvlm_untied", WeightType::F32),
         ("qwen3_5", "qwen3_5_untied", WeightType::F32),
         ("minicpmv4_6", "minicpmv4_6_4x", WeightType::Q8_0),
+        ("gemma4", "gemma4_plain", WeightType::F32),
         ("qwen3_vl_moe", "qwen3_vl_moe_split", WeightType::F32),
     ] {
         let mut bench = Bench::with_kv_type(name, small, dtype, KvType::F16, 1);
@@ -49,7 +50,7 @@ fn self_drafts_change_no_token() {
 /// A self-draft is the same decoder as a checkpoint that was loaded in its weight type.
 #[test]
 fn a_self_draft_is_the_checkpoint_in_its_weight_type() {
-    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5", "minicpmv4_6"] {
+    for name in ["gqa_tied", "qwen3_vl", "llava_ov", "qwen3_5", "minicpmv4_6", "gemma4"] {
         let load = |dtype| VideoLlm::load(&fixture(name), dtype, &mut |_, _| {}).unwrap();
         let (target, loaded) = (load(WeightType::F32), load(WeightType::Q4_0));
         let checkpoint = VideoLlm::open(&ModelFiles::open(&fixture(name), None).unwrap()).unwrap();

@@ -15,7 +15,7 @@ use super::{
     support::{Bench, Written},
 };
 
-pub const PAIRS: [(&str, &str, WeightType); 7] = [
+pub const PAIRS: [(&str, &str, WeightType); 8] = [
     ("gqa_tied", "nested_bf16", WeightType::Q8_0),
     ("qwen2_vl_nested", "qwen2_vl", WeightType::F32),
     ("llava_ov", "llava_ov_newer", WeightType::Q8_0),
@@ -23,6 +23,7 @@ pub const PAIRS: [(&str, &str, WeightType); 7] = [
     ("smolvlm", "smolvlm_untied", WeightType::F32),
     ("qwen3_5", "qwen3_5_untied", WeightType::Q8_0),
     ("minicpmv4_6", "minicpmv4_6_4x", WeightType::F32),
+    ("gemma4", "gemma4_plain", WeightType::Q8_0),
 ];
 const SCHEMAS: usize = 3;
 const METHODS: usize = 30;

@@ -1,9 +1,9 @@
-//! Which tokens of an answer are thoughts: those between `<think>` and `</think>` at its beginning.
+//! Which tokens of an answer are thoughts: those between two marks at its beginning.
 
 use specreel_model::text::TextTokenizer;
 
-/// The marks around a model's thoughts.
-const MARKS: [&str; 2] = ["<think>", "</think>"];
+/// The marks around a model's thoughts: those of Qwen and others, and of Gemma.
+const MARKS: [[&str; 2]; 2] = [["<think>", "</think>"], ["<|channel>", "<channel|>"]];
 
 /// Follows the tokens of one answer.
 pub(crate) struct Thinking {
@@ -23,7 +23,9 @@ enum State {
 impl Thinking {
     /// For an answer to this prompt, which may end with an open `<think>`.
     pub fn after(prompt: &[u32], tokenizer: &TextTokenizer) -> Self {
-        Self::with(MARKS.map(|mark| tokenizer.id(mark).ok()), prompt)
+        let ids = |marks: [&str; 2]| marks.map(|mark| tokenizer.id(mark).ok());
+        let known = MARKS.map(ids).into_iter().find(|ids| ids.iter().all(Option::is_some));
+        Self::with(known.unwrap_or_default(), prompt)
     }
 
     fn with(ids: [Option<u32>; 2], prompt: &[u32]) -> Self {

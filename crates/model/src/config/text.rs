@@ -27,6 +27,8 @@ pub struct LanguageModel {
     pub(crate) hybrid: Option<Hybrid>,
     /// Layers of experts.
     pub(crate) experts: Option<ExpertSizes>,
+    /// Attention within windows, shared keys and values, and embeddings for each layer, as Gemma 4 has them.
+    pub(crate) gemma: bool,
     /// Flags of files that this crate's decoder does not compute.
     pub refused: &'static [&'static str],
     /// Keys of the placeholder of a visual token.
@@ -80,6 +82,7 @@ pub(crate) const QWEN2: LanguageModel = LanguageModel {
     deepstack: false,
     hybrid: None,
     experts: None,
+    gemma: false,
     refused: &["use_sliding_window"],
     video_token: &["video_token_id", "video_token_index"],
     default_video_token: None,
@@ -171,6 +174,7 @@ impl LanguageModel {
         };
         let text = RawText::deserialize(&merged).map_err(|e| e.to_string())?;
         let config = text.resolve(self, &merged)?;
+        let config = if self.gemma { super::gemma::resolve(&merged, config)? } else { config };
         if deepstack > config.layers {
             return Err(format!(
                 "`deepstack_visual_indexes` has {deepstack} levels, but the language model has {} layers",
@@ -279,6 +283,7 @@ impl RawText {
             linear: hybrid.and_then(|hybrid| hybrid.linear),
             sparse: model.experts.as_ref().map(|experts| experts.resolve(merged)).transpose()?,
             convolution: None,
+            gemma: None,
             deepstack: 0,
             norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),

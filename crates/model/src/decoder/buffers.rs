@@ -19,6 +19,10 @@ pub(super) struct PassBuffers<D: RowOps> {
     pub(super) answered: D::Rows,
     pub(super) projected: D::Rows,
     pub(super) gated: D::Rows,
+    /// What a sublayer adds, after a norm.
+    pub(super) settled: D::Rows,
+    /// What is added in each layer.
+    pub(super) added: D::Rows,
     pub(super) convolved: ConvolvedRows<D>,
 }
 
@@ -36,6 +40,8 @@ impl<D: RowOps> Default for PassBuffers<D> {
             answered: D::Rows::default(),
             projected: D::Rows::default(),
             gated: D::Rows::default(),
+            settled: D::Rows::default(),
+            added: D::Rows::default(),
             convolved: ConvolvedRows::default(),
         }
     }

@@ -14,6 +14,8 @@ use specreel_tensor::{
 pub(super) struct HybridCache<D: DecoderOps> {
     /// Of the layers with full attention.
     pub(super) attention: D::Cache,
+    /// Of the layers that attend within a window; as many slots.
+    pub(super) sliding: Option<D::Cache>,
     recurrence: Option<Recurrence<D::Recurrent>>,
 }
 
@@ -36,7 +38,12 @@ pub(super) struct Recurring {
 impl<D: DecoderOps> HybridCache<D> {
     /// A cache of layers with full attention only.
     pub(super) fn new(attention: D::Cache) -> Self {
-        Self { attention, recurrence: None }
+        Self { attention, sliding: None, recurrence: None }
+    }
+
+    /// The same with keys and values of layers that attend within a window.
+    pub(super) fn with_sliding(self, sliding: D::Cache) -> Self {
+        Self { sliding: Some(sliding), ..self }
     }
 
     /// The same with the states of layers with linear attention.
@@ -85,15 +92,17 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
     }
 
     fn bytes(&self) -> usize {
-        self.attention.bytes() + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
+        let sliding = self.sliding.as_ref().map_or(0, DeviceCache::bytes);
+        self.attention.bytes() + sliding + self.recurrence.as_ref().map_or(0, |found| found.states.bytes())
     }
 
     fn growth(&self, more: usize) -> usize {
-        self.attention.growth(more)
+        self.attention.growth(more) + self.sliding.as_ref().map_or(0, |sliding| sliding.growth(more))
     }
 
     fn truncate(&mut self, len: usize) {
         self.attention.truncate(len);
+        self.sliding.iter_mut().for_each(|sliding| sliding.truncate(len));
         if let Some(found) = &mut self.recurrence {
             found.track.truncate(found.row(len));
         }
@@ -104,6 +113,7 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
         let valid = end <= self.len() && rows.is_sorted_by(|a, b| a < b);
         assert!(valid, "cannot keep the slots {rows:?} after {base} of {}", self.len());
         self.attention.keep(base, rows);
+        self.sliding.iter_mut().for_each(|sliding| sliding.keep(base, rows));
         if let Some(found) = &mut self.recurrence {
             found.track.keep(found.row(base), rows);
         }
@@ -124,9 +134,10 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
 
     fn first_layers(&self, config: &TextConfig) -> Cache {
         let attention = config.attention_layers();
-        let linear = config.layers - attention;
+        let linear = config.layers.saturating_sub(attention);
         let recurrence = self.recurrence.as_ref().map(|found| found.first_layers(linear, 0));
-        Cache::new(Self { attention: self.attention.first_layers(attention), recurrence })
+        let sliding = self.sliding.as_ref().map(|sliding| sliding.first_layers(config.sliding_layers()));
+        Cache::new(Self { attention: self.attention.first_layers(attention), sliding, recurrence })
     }
 
     fn gather<'a>(&self, len: usize, capacity: usize, kept: &dyn Fn(usize, usize) -> &'a [usize]) -> Cache {
@@ -140,7 +151,9 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
         };
         let recurrence = (self.recurrence.as_ref())
             .map(|found| found.first_layers(usize::MAX, used as isize - len as isize));
-        Cache::new(Self { attention: self.attention.gather(len, capacity, kept), recurrence })
+        // The lists are for the layers that see all slots: others keep the slots of the first of them.
+        let sliding = self.sliding.as_ref().map(|sliding| sliding.gather(len, capacity, |_, _| kept(0, 0)));
+        Cache::new(Self { attention: self.attention.gather(len, capacity, kept), sliding, recurrence })
     }
 
     fn append(&mut self, other: &Cache, range: Range<usize>) -> Result<()> {
@@ -157,6 +170,9 @@ impl<D: DecoderOps> SequenceCache for HybridCache<D> {
         let Some(other) = other.on::<Self>() else {
             specreel_tensor::bail!("the caches are on different devices")
         };
+        if let (Some(own), Some(theirs)) = (&mut self.sliding, &other.sliding) {
+            own.append(theirs, range.clone())?;
+        }
         if let Some(theirs) = &other.recurrence {
             let (from_start, end) = (self.len() == 0 && range.start == 0, range.end);
             if !from_start && (end != other.len() || other.owed() > 0) {

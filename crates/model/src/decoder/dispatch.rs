@@ -200,6 +200,10 @@ pub trait DeviceDecoder: Send + Sync {
     /// Embeddings of ids, `ids × width`, on the decoder's device. Fails if an id is outside of the vocabulary.
     fn embed(&self, ids: &[u32]) -> Result<States>;
 
+    /// Rows of a prompt, `rows × input width`, of embeddings: with zeros for DeepStack levels, or with what is added in each layer,
+    /// of text with these ids, else of visual tokens.
+    fn prompt_rows(&self, embeddings: &States, ids: Option<&[u32]>) -> Result<States>;
+
     /// As [`DeviceDecoder::embed`], before the next operations in this workspace.
     fn embed_in(&self, ids: &[u32], workspace: &mut Workspace) -> Result<States>;
 

@@ -19,8 +19,21 @@ pub(super) struct DecoderLayer<D: DecoderOps> {
     pub(super) output: D::Matrix,
     pub(super) post_norm: Norm<D::Vector>,
     pub(super) feed_forward: FeedForward<D::Matrix>,
+    /// Norms of what attention and the feed-forward layer add.
+    pub(super) after: Option<[Norm<D::Vector>; 2]>,
+    pub(super) added: Option<Added<D>>,
+    /// The factor of the layer's states.
+    pub(super) scalar: Option<f32>,
     /// Around attention, and around the feed-forward layer.
     pub(super) convolutions: Option<[Convolved<D>; 2]>,
+}
+
+/// What the embeddings of a layer add to its states.
+pub(super) struct Added<D: DecoderOps> {
+    /// From the states to the values by which the embeddings are multiplied.
+    pub(super) gate: D::Matrix,
+    pub(super) projection: D::Matrix,
+    pub(super) norm: Norm<D::Vector>,
 }
 
 /// The tensors of a layer besides its matrices.
@@ -28,10 +41,14 @@ pub(super) enum Mixer<D: DecoderOps> {
     Attention {
         /// Norms of queries and keys in each head.
         norms: Option<[D::Vector; 2]>,
+        /// Values are normed in each head too.
+        normed_values: bool,
+        /// It attends within the window.
+        sliding: bool,
         /// The columns of queries, keys and values among what enters, where these are not all of it in order.
         picked: Option<D::Columns>,
         gates: Option<D::Columns>,
-        /// Its number among the layers with full attention: its place in the cache.
+        /// The place of its keys and values in the cache, among the layers that see as many slots.
         number: usize,
     },
     Linear {
@@ -57,8 +74,19 @@ impl<D: DecoderOps> DecoderLayer<D> {
         index: usize,
     ) -> Loaded<Self> {
         let [_, output] = parts::attention(config, index);
-        let post_norm = format!("model.layers.{index}.post_attention_layernorm.weight");
+        let (post_norm, after) = parts::norms(config, index);
+        let norm = |name: &str| parts::norm(ops, name, config, checkpoint);
+        let after = match after {
+            Some([attention, feed_forward]) => Some([norm(&attention)?, norm(&feed_forward)?]),
+            None => None,
+        };
         Ok(Self {
+            after,
+            added: Added::load(ops, checkpoint, config, index)?,
+            scalar: match config.gemma {
+                Some(_) => checkpoint.f32(&parts::scalar(index), &[1])?.first().copied(),
+                None => None,
+            },
             entry: None,
             mixer: Mixer::load(ops, checkpoint, config, index)?,
             output: ops.matrix(&output, checkpoint)?,
@@ -71,7 +99,9 @@ impl<D: DecoderOps> DecoderLayer<D> {
     /// The norms of queries and keys in each head.
     pub(super) fn head_norms(&self, eps: f32) -> Option<HeadNorms<'_, D::Vector>> {
         match &self.mixer {
-            Mixer::Attention { norms: Some([queries, keys]), .. } => Some(HeadNorms { queries, keys, eps }),
+            Mixer::Attention { norms: Some([queries, keys]), normed_values: values, .. } => {
+                Some(HeadNorms { queries, keys, values: *values, eps })
+            }
             _ => None,
         }
     }
@@ -79,14 +109,16 @@ impl<D: DecoderOps> DecoderLayer<D> {
     pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
         let entry = self.entry.iter().map(|(_, qkv)| qkv);
         let convolved = self.convolutions.iter().flatten().map(|convolved| &convolved.matrix);
-        entry.chain([&self.output]).chain(self.feed_forward.matrices()).chain(convolved)
+        let added = self.added.iter().flat_map(|added| [&added.gate, &added.projection]);
+        entry.chain([&self.output]).chain(self.feed_forward.matrices()).chain(convolved).chain(added)
     }
 
     /// Bytes that a pass of so many rows reads.
     pub(super) fn pass_bytes(&self, rows: usize) -> usize {
         let entry = self.entry.as_ref().map_or(0, |(_, qkv)| qkv.bytes());
         let convolved = self.convolutions.iter().flatten().map(|convolved| convolved.matrix.bytes());
-        entry + self.output.bytes() + self.feed_forward.pass_bytes(rows) + convolved.sum::<usize>()
+        let added = self.added.as_ref().map_or(0, |added| added.gate.bytes() + added.projection.bytes());
+        entry + self.output.bytes() + self.feed_forward.pass_bytes(rows) + convolved.sum::<usize>() + added
     }
 }
 
@@ -129,9 +161,20 @@ impl<M: HeldWeights> FeedForward<M> {
     }
 }
 
+impl<D: DecoderOps> Added<D> {
+    fn load(ops: &D, checkpoint: &Checkpoint, config: &TextConfig, index: usize) -> Loaded<Option<Self>> {
+        let Some([gate, projection]) = parts::per_layer(config, index) else { return Ok(None) };
+        Ok(Some(Self {
+            gate: ops.matrix(&gate, checkpoint)?,
+            projection: ops.matrix(&projection, checkpoint)?,
+            norm: parts::norm(ops, &parts::per_layer_norm(index), config, checkpoint)?,
+        }))
+    }
+}
+
 impl<D: DecoderOps> Mixer<D> {
     fn load(ops: &D, checkpoint: &Checkpoint, c: &TextConfig, index: usize) -> Loaded<Self> {
-        let number = c.index_in_kind(index);
+        let number = c.cache_layer(index);
         if let Some(shape) = c.linear.filter(|_| c.is_linear(index)) {
             let parts = parts::linear(&shape, index);
             let [convolution, logarithms, biases, norm] =
@@ -146,15 +189,21 @@ impl<D: DecoderOps> Mixer<D> {
             };
             return Ok(Self::Linear { weights: ops.linear(&parts[0].0, weights)?, number });
         }
-        let order = rope::order(c.head_dim, c.rotary_dim);
+        let shape = c.attention_shape(index);
+        let order = match c.gemma {
+            Some(_) => (0..shape.head_dim).collect(),
+            None => rope::order(c.head_dim, c.rotary_dim),
+        };
         let norms = match parts::head_norms(c, index) {
             None => None,
             Some([queries, keys]) => {
-                let load = |name: &str| {
-                    let values = parts::norm_values(name, c.head_dim, c, checkpoint)?;
-                    ops.vector(name, order.iter().map(|&at| values[at]).collect())
+                let load = |name: &str, factor: f32| {
+                    let values = parts::norm_values(name, shape.head_dim, c, checkpoint)?;
+                    ops.vector(name, order.iter().map(|&at| values[at] * factor).collect())
                 };
-                Some([load(&queries)?, load(&keys)?])
+                // Scores of normed queries are not divided by the root of their width, which all devices do.
+                let factor = c.gemma.as_ref().map_or(1.0, |_| (shape.head_dim as f32).sqrt());
+                Some([load(&queries, factor)?, load(&keys, 1.0)?])
             }
         };
         // A head's query is followed by its gate.
@@ -173,6 +222,8 @@ impl<D: DecoderOps> Mixer<D> {
         let gates = || (0..c.heads).flat_map(|head| head * stride + d..(head + 1) * stride).collect();
         Ok(Self::Attention {
             norms,
+            normed_values: c.gemma.is_some(),
+            sliding: c.is_sliding(index),
             picked: if as_it_is { None } else { Some(columns(picked.concat())?) },
             gates: if c.output_gate { Some(columns(gates())?) } else { None },
             number,

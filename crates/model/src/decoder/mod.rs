@@ -15,6 +15,7 @@ mod convolved;
 mod dispatch;
 mod kernel_choice;
 mod layer;
+mod layer_inputs;
 mod load;
 mod on_device;
 pub mod parts;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::layer_inputs::LayerInputs;
 use super::{
     Cache, Decoder, DraftVocabulary, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
     buffers::PassBuffers,
@@ -16,13 +17,13 @@ use super::{
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, Result,
+    CheckpointError, Gate, Result,
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
     ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, Residual, RowPart},
     recurrent::RecurrentPass,
-    states::States,
+    states::{States, with_slice},
     store::check_maps,
 };
 
@@ -39,6 +40,14 @@ pub(super) struct OnDevice<D: DecoderOps> {
     /// The ids of the head's rows, if they are not all.
     vocabulary: Option<Arc<DraftVocabulary>>,
     rope: Rope,
+    /// Of layers that attend within a window.
+    sliding_rope: Option<Rope>,
+    /// What is added in each layer, of models that have such embeddings.
+    layer_inputs: Option<Arc<LayerInputs<D>>>,
+    /// The factor of embeddings, also for a draft head that shares them.
+    embedding_scale: f32,
+    /// The bound of logits, if they have one.
+    logit_cap: Option<f32>,
 }
 
 impl<D: DecoderOps> Clone for OnDevice<D> {
@@ -54,6 +63,10 @@ impl<D: DecoderOps> Clone for OnDevice<D> {
             head: self.head.clone(),
             vocabulary: self.vocabulary.clone(),
             rope: self.rope.clone(),
+            sliding_rope: self.sliding_rope.clone(),
+            layer_inputs: self.layer_inputs.clone(),
+            embedding_scale: self.embedding_scale,
+            logit_cap: self.logit_cap,
         }
     }
 }
@@ -64,6 +77,10 @@ fn check_heads<D: DecoderOps>(ops: &D, config: &TextConfig) -> Loaded<()> {
     let problem =
         format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
     let key = "model.layers.0.self_attn.k_proj.weight";
+    if config.gemma.is_some() && !ops.computes_windows() {
+        let problem = "attention within a window, which is computed on the CPU only: --device cpu";
+        return Err(CheckpointError::tensor(key, problem));
+    }
     if ops.computes_heads(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
 }
 
@@ -94,6 +111,10 @@ impl<D: DecoderOps> OnDevice<D> {
             head: Arc::new(head),
             vocabulary: None,
             rope: Rope::new(c),
+            sliding_rope: Rope::sliding(c),
+            layer_inputs: LayerInputs::load(&ops, checkpoint, c)?.map(Arc::new),
+            embedding_scale: c.embedding_scale(),
+            logit_cap: c.gemma.as_ref().and_then(|gemma| gemma.logit_cap),
             config: c.clone(),
             ops,
         })
@@ -112,6 +133,8 @@ impl<D: DecoderOps> OnDevice<D> {
             layers: layers.into_iter().map(Arc::new).collect(),
             norm: Arc::new(parts::norm(&self.ops, parts::NORM, config, checkpoint)?),
             rope: Rope::new(config),
+            sliding_rope: Rope::sliding(config),
+            layer_inputs: None,
             config: config.clone(),
             ..self.clone()
         })
@@ -129,8 +152,25 @@ impl<D: DecoderOps> OnDevice<D> {
         AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
     }
 
+    /// The shape of attention within a window, if the model has it.
+    fn sliding_shape(&self) -> Option<AttentionShape> {
+        let gemma = self.config.gemma.as_ref()?;
+        Some(AttentionShape { heads: self.config.heads, kv_heads: gemma.kv_heads, head_dim: gemma.head_dim })
+    }
+
     pub(super) fn matrices(&self) -> impl Iterator<Item = &D::Matrix> {
-        self.layers.iter().flat_map(|layer| layer.matrices()).chain([&*self.head])
+        let inputs = self.layer_inputs.iter().map(|inputs| &inputs.projection);
+        self.layers.iter().flat_map(|layer| layer.matrices()).chain(inputs).chain([&*self.head])
+    }
+
+    /// Embeddings as the layers take them.
+    fn scaled(&self, embeddings: States) -> Result<States> {
+        if self.embedding_scale == 1.0 {
+            return Ok(embeddings);
+        }
+        let width = embeddings.shape().1;
+        let scaled = |values: &[f32]| values.iter().map(|value| value * self.embedding_scale).collect();
+        States::new(with_slice(&embeddings, scaled)?, width)
     }
 
     fn check_ids(&self, ids: &[u32]) -> Result<()> {
@@ -207,11 +247,13 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
 
     fn pass_bytes(&self, rows: usize) -> usize {
         let layers: usize = self.layers.iter().map(|layer| layer.pass_bytes(rows)).sum();
-        layers + self.head.bytes()
+        let inputs = self.layer_inputs.as_ref().map_or(0, |inputs| inputs.projection.bytes());
+        layers + inputs + self.head.bytes()
     }
 
     fn bytes(&self) -> usize {
-        self.matrices().map(HeldWeights::bytes).sum::<usize>() + self.table.bytes()
+        let added = self.layer_inputs.as_ref().map_or(0, |inputs| inputs.table.bytes());
+        self.matrices().map(HeldWeights::bytes).sum::<usize>() + self.table.bytes() + added
     }
 
     fn mapped_bytes(&self) -> usize {
@@ -223,12 +265,18 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
     }
 
     fn cache_bytes(&self, slots: usize) -> usize {
-        self.ops.slot_bytes(self.shape()) * self.config.attention_layers() * slots
+        let sliding = self.sliding_shape().map_or(0, |shape| self.ops.slot_bytes(shape));
+        let all = self.ops.slot_bytes(self.shape()) * self.config.attention_layers();
+        (all + sliding * self.config.sliding_layers()) * slots
     }
 
     fn cache(&self, capacity: usize) -> Cache {
         let layers = self.config.attention_layers();
         let cache = HybridCache::<D>::new(self.ops.cache(layers, self.shape(), capacity));
+        let cache = match self.sliding_shape() {
+            Some(shape) => cache.with_sliding(self.ops.cache(self.config.sliding_layers(), shape, capacity)),
+            None => cache,
+        };
         Cache::new(match self.config.linear {
             None => cache,
             Some(shape) => cache.with_states(self.ops.recurrent(self.config.layers - layers, shape)),
@@ -237,7 +285,21 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
 
     fn embed(&self, ids: &[u32]) -> Result<States> {
         self.check_ids(ids)?;
-        self.ops.embed(&self.table, ids)
+        self.scaled(self.ops.embed(&self.table, ids)?)
+    }
+
+    fn prompt_rows(&self, embeddings: &States, ids: Option<&[u32]>) -> Result<States> {
+        let Some(inputs) = &self.layer_inputs else {
+            return embeddings.widened(self.config.input_width());
+        };
+        let mut workspace = Workspace::default();
+        let PassBuffers { work, x, normed, mixed, added, .. } = workspace.of::<D>()?;
+        self.ops.load(work, &self.table, Input::States(embeddings), x)?;
+        let rows = embeddings.rows();
+        let visual = vec![inputs.per_layer.visual; if ids.is_some() { 0 } else { rows }];
+        inputs.write(&self.ops, (work, &self.table), ids.unwrap_or(&visual), (x, normed, mixed), added)?;
+        let added = self.ops.take(work, added)?;
+        self.beside(embeddings, &added)
     }
 
     fn beside(&self, a: &States, b: &States) -> Result<States> {
@@ -254,7 +316,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
 
     fn embed_in(&self, ids: &[u32], workspace: &mut Workspace) -> Result<States> {
         self.check_ids(ids)?;
-        self.ops.embed_in(&mut workspace.of::<D>()?.work, &self.table, ids)
+        self.scaled(self.ops.embed_in(&mut workspace.of::<D>()?.work, &self.table, ids)?)
     }
 
     fn normed(&self, rows: &States, weight: &[f32], eps: f32, workspace: &mut Workspace) -> Result<States> {
@@ -283,20 +345,25 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         }
         let part = taps.layers.clone().unwrap_or(0..self.layers.len());
         let entered = self.entered();
-        let width = entered.map(|values| values + c.hidden);
+        let inputs = self.layer_inputs.as_deref();
+        let width = match (entered, inputs, input) {
+            (Some(values), ..) => Some(values + c.hidden),
+            (None, Some(inputs), Input::States(_)) => Some(c.hidden + inputs.per_layer.values()),
+            _ => None,
+        };
         let PassInput { rows, levels } =
             check_pass(input, positions, mask, cache.len(), part.start, c, width)?;
-        let (cos, sin) = self.rope.tables(positions);
-        let shape = self.shape();
         let recurring = cache.plan(rows, mask)?;
-        let pass = PassSpec {
-            rows,
-            layers: c.attention_layers(),
-            shape,
-            cos,
-            sin,
-            mask,
-            probe: taps.probe.as_ref(),
+        let probe = taps.probe.as_ref();
+        let (cos, sin) = self.rope.tables(positions);
+        let layers = c.unbounded_layers();
+        let pass = PassSpec { rows, layers, shape: self.shape(), cos, sin, mask, window: None, probe };
+        let within = match (&self.sliding_rope, self.sliding_shape(), &c.gemma) {
+            (Some(rope), Some(shape), Some(gemma)) => {
+                let ((cos, sin), window) = (rope.tables(positions), Some(gemma.window));
+                Some(PassSpec { rows, layers, shape, cos, sin, mask, window, probe: None })
+            }
+            _ => None,
         };
         let PassBuffers {
             work,
@@ -310,16 +377,31 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             answered,
             projected,
             gated,
+            settled,
+            added,
             convolved,
         } = workspace.of::<D>()?;
+        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
+            ops.begin(work, within, sliding)?;
+        }
         ops.begin(work, &pass, &mut cache.attention)?;
         let all = RowPart::all(rows);
         if let Some(values) = entered {
             ops.load(work, &self.table, input, wide)?;
             ops.columns(work, wide, 0..values, qkv)?;
             ops.columns(work, wide, values..values + c.hidden, x)?;
+        } else if let (Some(inputs), Input::States(_)) = (inputs, input) {
+            ops.load(work, &self.table, input, wide)?;
+            ops.columns(work, wide, 0..c.hidden, x)?;
+            ops.columns(work, wide, c.hidden..c.hidden + inputs.per_layer.values(), added)?;
         } else if levels == 0 {
             ops.load(work, &self.table, input, x)?;
+            if let (Input::Ids(ids), true) = (input, self.embedding_scale != 1.0) {
+                ops.scale(work, x, self.embedding_scale)?;
+                if let Some(inputs) = inputs {
+                    inputs.write(ops, (work, &self.table), ids, (x, normed, mixed), added)?;
+                }
+            }
         } else {
             ops.load(work, &self.table, input, wide)?;
             ops.columns(work, wide, 0..c.hidden, x)?;
@@ -343,17 +425,20 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
                 ops.product(work, matrix, normed, all, entering)?;
             }
             let attended: &D::Rows = match &layer.mixer {
-                Mixer::Attention { picked, gates: gated_by, number, .. } => {
+                Mixer::Attention { picked, gates: gated_by, number, sliding, .. } => {
                     if let Some(picked) = picked {
                         ops.choose(work, mixed, picked, qkv)?;
                     }
-                    let attention = &mut cache.attention;
-                    ops.store(work, &pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
+                    let (pass, attention) = match (&within, &mut cache.sliding) {
+                        (Some(within), Some(cache)) if *sliding => (within, cache),
+                        _ => (&pass, &mut cache.attention),
+                    };
+                    ops.store(work, pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
                     let out = Out::before(&layer.output, attended);
-                    ops.attend(work, &pass, qkv, attention, *number, out)?;
+                    ops.attend(work, pass, qkv, attention, *number, out)?;
                     if let Some(columns) = gated_by {
                         ops.choose(work, mixed, columns, gates)?;
-                        ops.gate_by(work, gates, Out::before(&layer.output, attended))?;
+                        ops.gate_by(work, gates, Gate::Sigmoid, Out::before(&layer.output, attended))?;
                     }
                     attended
                 }
@@ -367,6 +452,11 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
                 }
             };
             ops.product(work, &layer.output, attended, all, projected)?;
+            if let Some([after, _]) = &layer.after {
+                let residual = Residual { x: projected, part: all, add: None };
+                ops.norm(work, residual, after, Out { rows: settled, next: None })?;
+                std::mem::swap(projected, settled);
+            }
 
             let out = Out::before(layer.feed_forward.first(), normed);
             match &layer.convolutions {
@@ -382,7 +472,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
             }
             match &layer.feed_forward {
                 FeedForward::Dense { gate_up, down } => {
-                    ops.gated(work, gate_up, normed, Out::before(down, gated))?;
+                    ops.gated(work, gate_up, c.gate(), normed, Out::before(down, gated))?;
                     ops.product(work, down, gated, all, projected)?;
                 }
                 FeedForward::Sparse(experts) => {
@@ -393,12 +483,34 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
                 feed_forward.leave(ops, work, convolved, projected)?;
             }
             pending = true;
+            if let Some([_, after]) = &layer.after {
+                let residual = Residual { x: projected, part: all, add: None };
+                ops.norm(work, residual, after, Out { rows: settled, next: None })?;
+                std::mem::swap(projected, settled);
+            }
+            if let (Some(part), Some(inputs)) = (&layer.added, inputs) {
+                ops.add(work, x, all, projected)?;
+                ops.part(work, x, all, Out::before(&part.gate, normed))?;
+                ops.product(work, &part.gate, normed, all, gates)?;
+                let width = inputs.per_layer.width;
+                ops.columns(work, added, index * width..(index + 1) * width, gated)?;
+                ops.gate_by(work, gates, c.gate(), Out::before(&part.projection, gated))?;
+                ops.product(work, &part.projection, gated, all, projected)?;
+                let residual = Residual { x: projected, part: all, add: None };
+                ops.norm(work, residual, &part.norm, Out { rows: settled, next: None })?;
+                std::mem::swap(projected, settled);
+            }
+            if let Some(factor) = layer.scalar {
+                ops.add(work, x, all, projected)?;
+                ops.scale(work, x, factor)?;
+                pending = false;
+            }
 
             // The first levels belong to the first layers; the levels of skipped layers are not among the columns.
             let level = 1 + index - part.start;
             let deep = level <= levels && index < c.deepstack;
             let tapped_here = taps.after_layers.contains(&index);
-            if deep || tapped_here {
+            if (deep || tapped_here) && pending {
                 ops.add(work, x, all, projected)?;
                 pending = false;
             }
@@ -422,6 +534,9 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         let states = ops.take(work, normed)?;
         let before_norm = taps.before_norm.then(|| ops.take(work, x)).transpose()?;
         let attention = ops.finish(work, &pass, &mut cache.attention)?;
+        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
+            ops.finish(work, within, sliding)?;
+        }
         cache.advance(recurring.as_ref());
         Ok(Pass { states, before_norm, after_layers, attention, experts_read })
     }
@@ -439,9 +554,10 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         };
         check_pass(Input::States(rows), positions, &Mask::Causal, cache.len(), 0, c, None)?;
         let (cos, sin) = self.rope.tables(positions);
-        let (count, layers) = (rows.rows(), c.attention_layers());
+        let (count, layers) = (rows.rows(), c.unbounded_layers());
         let mask = &Mask::Causal;
-        let pass = PassSpec { rows: count, layers, shape: self.shape(), cos, sin, mask, probe: None };
+        let shape = self.shape();
+        let pass = PassSpec { rows: count, layers, shape, cos, sin, mask, window: None, probe: None };
         let PassBuffers { work, x, normed, qkv, .. } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
         ops.load(work, &self.table, Input::States(rows), x)?;
@@ -466,6 +582,9 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
     fn logits(&self, states: &States, workspace: &mut Workspace) -> Result<Logits> {
         let logits = self.ops.logits(&mut workspace.of::<D>()?.work, &self.head, states)?;
         check_maps()?;
-        Ok(logits)
+        match self.logit_cap {
+            Some(cap) => logits.capped(cap),
+            None => Ok(logits),
+        }
     }
 }

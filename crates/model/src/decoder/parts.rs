@@ -31,13 +31,16 @@ fn matrix(index: usize, tensors: &[(&str, usize)], inputs: usize) -> FusedMatrix
 /// What enters linear attention are queries, keys and values; the gate of its output; one column for each head's update and one
 /// for its decay.
 pub(super) fn attention(c: &TextConfig, index: usize) -> [FusedMatrix; 2] {
-    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let shape = c.attention_shape(index);
+    let (q, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
     let gates = if c.output_gate { q } else { 0 };
     let [entry, output] = match c.linear.filter(|_| c.is_linear(index)) {
         None => {
             let tensors =
                 [("self_attn.q_proj", q + gates), ("self_attn.k_proj", kv), ("self_attn.v_proj", kv)];
-            let entry = matrix(index, &tensors, c.hidden);
+            // Without keys and values of its own it has queries alone.
+            let tensors = if c.has_keys(index) { &tensors[..] } else { &tensors[..1] };
+            let entry = matrix(index, tensors, c.hidden);
             [FusedMatrix { bias: c.bias, ..entry }, matrix(index, &[("self_attn.o_proj", c.hidden)], q)]
         }
         Some(l) => {
@@ -77,7 +80,7 @@ pub(super) fn feed_forward(c: &TextConfig, index: usize) -> FeedForward<FusedMat
         ]
     };
     let Some(sparse) = c.experts(index) else {
-        let [gate_up, down] = pair("", c.intermediate);
+        let [gate_up, down] = pair("", c.intermediate_of(index));
         return FeedForward::Dense { gate_up, down };
     };
     let shared = sparse.shared.map(|width| (("mlp.shared_expert_gate", 1), pair("shared_expert.", width)));
@@ -106,6 +109,50 @@ pub(super) fn convolutions(
     Some((shape, sublayers))
 }
 
+/// The matrices of what is added in a layer, if the model has such embeddings: to the values that are multiplied by the
+/// embeddings, and back.
+pub(super) fn per_layer(c: &TextConfig, index: usize) -> Option<[FusedMatrix; 2]> {
+    let width = c.per_layer()?.width;
+    Some([
+        matrix(index, &[("per_layer_input_gate", width)], c.hidden),
+        matrix(index, &[("per_layer_projection", c.hidden)], width),
+    ])
+}
+
+/// The table of the embeddings that are added in each layer, with its shape; the matrix of what the model's embeddings add to them;
+/// and the name of its norm.
+pub(super) fn layer_inputs(c: &TextConfig) -> Option<(&'static str, [usize; 2], FusedMatrix, &'static str)> {
+    let per_layer = c.per_layer()?;
+    let projection = FusedMatrix {
+        tensors: vec![("model.per_layer_model_projection".to_owned(), per_layer.values())],
+        inputs: c.hidden,
+        bias: false,
+        importance: Importance::Usual,
+    };
+    let table = "model.embed_tokens_per_layer.weight";
+    Some((table, [per_layer.vocab, per_layer.values()], projection, "model.per_layer_projection_norm.weight"))
+}
+
+/// The norms of a layer over its states, besides the one before attention: the one before the feed-forward layer, and those of what
+/// both add, if the model has them.
+pub(super) fn norms(c: &TextConfig, index: usize) -> (String, Option<[String; 2]>) {
+    let name = |part: &str| format!("model.layers.{index}.{part}_layernorm.weight");
+    match c.gemma {
+        None => (name("post_attention"), None),
+        Some(_) => (name("pre_feedforward"), Some([name("post_attention"), name("post_feedforward")])),
+    }
+}
+
+/// The norm of what the embeddings of a layer add.
+pub(super) fn per_layer_norm(index: usize) -> String {
+    format!("model.layers.{index}.post_per_layer_input_norm.weight")
+}
+
+/// The factor of a layer's states, in Gemma 4.
+pub(super) fn scalar(index: usize) -> String {
+    format!("model.layers.{index}.layer_scalar")
+}
+
 /// All matrices of a layer.
 fn layer(c: &TextConfig, index: usize) -> Vec<FusedMatrix> {
     let mut all = Vec::from(attention(c, index));
@@ -119,6 +166,7 @@ fn layer(c: &TextConfig, index: usize) -> Vec<FusedMatrix> {
             all.extend(routed.into_iter().chain(shared).flatten());
         }
     }
+    all.extend(per_layer(c, index).into_iter().flatten());
     all
 }
 
@@ -165,7 +213,9 @@ pub(super) fn linear(l: &LinearAttention, index: usize) -> [(String, Vec<usize>)
 /// The norms of queries and keys in each head of a layer with full attention, if the model has them.
 pub(super) fn head_norms(c: &TextConfig, index: usize) -> Option<[String; 2]> {
     let name = |part: &str| format!("model.layers.{index}.self_attn.{part}_norm.weight");
-    (c.qk_norm && !c.is_linear(index)).then(|| [name("q"), name("k")])
+    // Without keys of its own a layer has a norm of queries alone.
+    let keys = if c.has_keys(index) { "k" } else { "q" };
+    (c.qk_norm && !c.is_linear(index)).then(|| [name("q"), name(keys)])
 }
 
 /// The head; the embedding table if they are tied.
@@ -220,10 +270,16 @@ pub(super) fn projection(c: &TextConfig) -> FusedMatrix {
 pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
     let mut all = vec![(TABLE.to_owned(), vec![c.vocab, c.hidden])];
     for index in 0..c.layers {
-        for norm in ["input_layernorm", "post_attention_layernorm"] {
-            all.push((format!("model.layers.{index}.{norm}.weight"), vec![c.hidden]));
-        }
-        all.extend(head_norms(c, index).into_iter().flatten().map(|name| (name, vec![c.head_dim])));
+        let (post, after) = norms(c, index);
+        let added = c.per_layer().map(|_| per_layer_norm(index));
+        let over_states =
+            [input_norm(index), post].into_iter().chain(after.into_iter().flatten()).chain(added);
+        all.extend(over_states.map(|name| (name, vec![c.hidden])));
+        all.extend(c.gemma.as_ref().map(|_| (scalar(index), vec![1])));
+        let head_dim = c.attention_shape(index).head_dim;
+        let mut of_heads: Vec<String> = head_norms(c, index).into_iter().flatten().collect();
+        of_heads.dedup();
+        all.extend(of_heads.into_iter().map(|name| (name, vec![head_dim])));
         all.extend(c.linear.filter(|_| c.is_linear(index)).iter().flat_map(|l| linear(l, index)));
         for matrix in layer(c, index) {
             for (name, rows) in &matrix.tensors {
@@ -234,6 +290,13 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
             }
         }
     }
+    if let (Some((table, shape, projection, norm)), Some(per_layer)) = (layer_inputs(c), c.per_layer()) {
+        all.push((table.to_owned(), shape.to_vec()));
+        all.extend(
+            projection.tensors.iter().map(|(name, rows)| (format!("{name}.weight"), vec![*rows, c.hidden])),
+        );
+        all.push((norm.to_owned(), vec![per_layer.width]));
+    }
     all.push((NORM.to_owned(), vec![c.hidden]));
     if !c.tied {
         all.push(("lm_head.weight".to_owned(), vec![c.vocab, c.hidden]));
@@ -241,10 +304,11 @@ pub fn tensors(c: &TextConfig) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// Bytes of the loaded weights in a type; the embedding table has `table` bytes a value, as in the checkpoint.
+/// Bytes of the loaded weights in a type; the embedding tables have `table` bytes a value, as in the checkpoint.
 pub fn bytes(c: &TextConfig, dtype: WeightType, table: usize) -> u64 {
     let matrices: u64 = matrices(c).map(|matrix| matrix.bytes(dtype) as u64).sum();
-    matrices + (c.vocab * c.hidden * table) as u64
+    let added = c.per_layer().map_or(0, |per_layer| per_layer.vocab * per_layer.values());
+    matrices + ((c.vocab * c.hidden + added) * table) as u64
 }
 
 /// Bytes that a pass of `rows` rows and its logits read of matrices of these sizes, as
@@ -263,26 +327,32 @@ pub(crate) fn pass_bytes(
             FeedForward::Dense { gate_up, down } => bytes(&gate_up) + bytes(&down),
             FeedForward::Sparse(experts) => experts.pass_bytes(rows, &bytes),
         };
-        attention + convolved + feed_forward
+        let added = per_layer(c, index).iter().flatten().map(&bytes).sum::<usize>();
+        attention + convolved + feed_forward + added
     };
-    (0..c.layers).map(layer).sum::<usize>() + bytes(&super::shortlist::head(c, logits))
+    let inputs = layer_inputs(c).map_or(0, |(_, _, projection, _)| bytes(&projection));
+    (0..c.layers).map(layer).sum::<usize>() + inputs + bytes(&super::shortlist::head(c, logits))
 }
 
 /// The matrices of the language model, the head last.
 pub(crate) fn matrices(c: &TextConfig) -> impl Iterator<Item = FusedMatrix> {
-    (0..c.layers).flat_map(move |index| layer(c, index)).chain([head(c)])
+    let inputs = layer_inputs(c).map(|(_, _, projection, _)| projection);
+    (0..c.layers).flat_map(move |index| layer(c, index)).chain(inputs).chain([head(c)])
 }
 
 /// The fallback of a type whose blocks do not divide some row: the type, and the row's width.
 pub fn fallback(c: &TextConfig, dtype: WeightType) -> Option<(TensorType, usize)> {
     let linear = c.linear.map_or(c.hidden, |l| l.values());
     let widths = [c.hidden, c.heads * c.head_dim, linear];
+    let added = c.per_layer().map(|per_layer| per_layer.width);
+    let sliding = c.gemma.as_ref().map(|gemma| c.heads * gemma.head_dim);
+    let widths = widths.into_iter().chain(added).chain(sliding);
     let down = (0..c.layers).flat_map(|index| match c.experts(index) {
-        None => vec![c.intermediate],
+        None => vec![c.intermediate_of(index)],
         Some(sparse) => [sparse.width].into_iter().chain(sparse.shared).collect(),
     });
     let WeightType::Of(requested) = dtype else { return None };
-    let odd = widths.into_iter().chain(down).find(|&inputs| dtype.fitting(inputs) != requested)?;
+    let odd = widths.chain(down).find(|&inputs| dtype.fitting(inputs) != requested)?;
     Some((dtype.fitting(odd), odd))
 }
 
@@ -302,14 +372,18 @@ mod tests {
     #[test]
     fn all_tensors_but_those_of_the_tower_are_listed() {
         let newer = ["qwen3_vl", "qwen3_vl_small", "smolvlm", "smolvlm_untied", "qwen3_5", "qwen3_5_untied"];
-        let newer = newer.into_iter().chain(["minicpmv4_6", "minicpmv4_6_4x"]).chain(EXPERTS);
+        let newer = newer
+            .into_iter()
+            .chain(["minicpmv4_6", "minicpmv4_6_4x", "gemma4", "gemma4_plain"])
+            .chain(EXPERTS);
         for name in ["gqa_tied", "gqa_untied_f16", "nested_bf16", "sharded_untied"].into_iter().chain(newer) {
             let (checkpoint, config) = read(name);
             let listed = tensors(&config);
             for (tensor, shape) in &listed {
                 checkpoint.verify(tensor, shape).unwrap();
             }
-            let tower = ["visual", "vision_model", "connector", "vision_tower", "model.merger"];
+            let tower =
+                ["visual", "vision_model", "connector", "vision_tower", "model.merger", "embed_vision"];
             let text = checkpoint.tensors().filter(|t| !tower.iter().any(|part| t.name.contains(part)));
             assert_eq!(text.count(), listed.len(), "{name}");
         }
@@ -327,6 +401,7 @@ mod tests {
             ("qwen3_5", 2),
             ("qwen3_5_untied", 2),
             ("minicpmv4_6", 2),
+            ("gemma4", 2),
         ]
         .into_iter()
         .chain(EXPERTS.map(|name| (name, 2)))

@@ -57,13 +57,9 @@ impl Rope {
     /// alternate instead: of every three frequencies the second follows rows while i < 3 s1, the third columns while i < 3 s2,
     /// and all others time.
     pub fn new(config: &TextConfig) -> Self {
-        let (width, rotated, half) = (config.rotary_dim, config.rotary_dim / 2, config.head_dim / 2);
-        let theta = config.rope_theta as f32;
-        let frequency = |i: usize| match i < rotated {
-            true => 1.0 / theta.powf((2 * i) as f32 / width as f32),
-            false => 0.0,
-        };
-        let inverse_frequencies = (0..half).map(frequency).collect();
+        let (width, half) = (config.rotary_dim, config.head_dim / 2);
+        let rotated = config.gemma.as_ref().map_or(width / 2, |gemma| gemma.rotated_pairs);
+        let inverse_frequencies = frequencies(config.rope_theta, width, rotated, half);
         let axis = |i: usize| match config.mrope_section {
             None => 0,
             Some(sections) if config.interleaved => {
@@ -74,6 +70,14 @@ impl Rope {
             Some([t, h, _]) => 1 + usize::from(i >= t + h),
         };
         Self { inverse_frequencies, axis: (0..half).map(axis).collect() }
+    }
+
+    /// Of layers that attend within a window, if the model has some.
+    pub fn sliding(config: &TextConfig) -> Option<Self> {
+        let gemma = config.gemma.as_ref()?;
+        let half = gemma.head_dim / 2;
+        let inverse_frequencies = frequencies(gemma.rope_theta, gemma.head_dim, half, half);
+        Some(Self { inverse_frequencies, axis: vec![0; half] })
     }
 
     /// Cosines and sines, each `rows × head_dim / 2`.
@@ -89,6 +93,16 @@ impl Rope {
         }
         (cos, sin)
     }
+}
+
+/// `rotated` frequencies `theta^(-2 i / width)`, and zeros up to `half`.
+fn frequencies(theta: f64, width: usize, rotated: usize, half: usize) -> Vec<f32> {
+    let theta = theta as f32;
+    let frequency = |i: usize| match i < rotated {
+        true => 1.0 / theta.powf((2 * i) as f32 / width as f32),
+        false => 0.0,
+    };
+    (0..half).map(frequency).collect()
 }
 
 /// The order of a head's values in which values that are rotated together are half a head apart, as the kernels have them: a model

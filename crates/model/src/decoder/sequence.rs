@@ -165,11 +165,10 @@ impl Sequence {
         let taps = Taps { before_norm: true, layers: Some(0..layers), ..Taps::default() };
         let mut states = Vec::new();
         let (decoder, width) = (self.decoder.clone(), embeddings.shape().1);
-        let (hidden, left) = (decoder.width(), decoder.config().deepstack.saturating_sub(layers));
-        let rest = (1 + layers) * hidden..(1 + layers + left) * hidden;
+        let rest = decoder.config().carried(0, layers);
         let whole = self.chunks(embeddings, positions, &taps, progress, &mut |done, pass| {
             let Some(below) = &pass.before_norm else { return Ok(()) };
-            states.push(match left > 0 && width >= rest.end {
+            states.push(match !rest.is_empty() && width >= rest.end {
                 false => below.clone(),
                 true => {
                     let rows = embeddings.narrow(done, below.rows())?;

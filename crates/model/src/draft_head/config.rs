@@ -177,14 +177,17 @@ pub fn layer_of(target: &TextConfig) -> TextConfig {
         norm_offset: false,
         linear: None,
         sparse: None,
+        gemma: None,
         intermediate: target.active_intermediate(last_attention_layer(target)),
         ..target.clone()
     }
 }
 
-/// The last layer with full attention, from which a head's layer is initialized.
+/// The last layer with full attention and keys of its own, from which a head's layer is initialized.
 pub fn last_attention_layer(target: &TextConfig) -> usize {
-    (0..target.layers).rfind(|layer| !target.is_linear(*layer)).unwrap_or_default()
+    let is_whole =
+        |layer: &usize| !target.is_linear(*layer) && !target.is_sliding(*layer) && target.has_keys(*layer);
+    (0..target.layers).rfind(is_whole).unwrap_or_default()
 }
 
 /// What only an EAGLE-3 head has.
@@ -352,6 +355,7 @@ impl DraftHeadConfig {
             norm_offset: false,
             linear: None,
             sparse: None,
+            gemma: None,
             convolution: self.dflash.as_ref().and_then(|block| block.convolution),
             deepstack: 0,
             norm_eps: self.rms_norm_eps,

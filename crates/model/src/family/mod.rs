@@ -6,6 +6,7 @@
 mod clip;
 mod config;
 mod error;
+pub mod gemma4;
 #[cfg(test)]
 mod layout_tests;
 pub mod llava_onevision;
@@ -39,7 +40,7 @@ pub use source::ReadModel;
 pub use video_llm::VideoLlm;
 
 impl Family {
-    pub const ALL: [&'static Family; 9] = [
+    pub const ALL: [&'static Family; 10] = [
         &qwen2_vl::QWEN2_VL,
         &qwen2_vl::QWEN25_VL,
         &llava_onevision::FAMILY,
@@ -49,6 +50,7 @@ impl Family {
         &qwen3_5::MOE,
         &minicpmv4_6::FAMILY,
         &smolvlm::FAMILY,
+        &gemma4::FAMILY,
     ];
 
     /// True if prompts have text around the visual tokens of every temporal grid: its time, or marks alone.
@@ -128,7 +130,7 @@ mod tests {
         let stamped = Family::ALL.into_iter().filter(|family| family.writes_stamps());
         let mut names: Vec<&str> = stamped.map(|family| family.name).collect();
         names.dedup();
-        assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "MiniCPM-V 4.6", "SmolVLM2"]);
+        assert_eq!(names, ["Qwen3-VL", "Qwen3.5", "MiniCPM-V 4.6", "SmolVLM2", "Gemma 4"]);
     }
 
     /// Sections for three axes have no effect where all axes hold the same positions, in any form.

@@ -103,6 +103,11 @@ impl VideoLlm {
             let hint = "add --device gpu or cpu, or use a dense size; specreel models known lists them";
             return Err(CheckpointError::file_hint(&files.config_path(), problem, hint).into());
         }
+        if config.text.gemma.is_some() && !device.computes_windows() {
+            let problem = format!("{} is not available on {}", config.family.name, device.name());
+            let hint = "add --device cpu";
+            return Err(CheckpointError::file_hint(&files.config_path(), problem, hint).into());
+        }
         let tokenizer = config.family.prepare_tokenizer(files.tokenizer()?, config.video_token)?;
         let template = files.template(config.family)?;
         let tower_config = config.tower()?;
@@ -249,6 +254,10 @@ impl VideoLlm {
     /// not fit the tower, or `progress` breaks.
     pub fn encode(&self, patches: &Patches, progress: &mut EncodeProgress<'_>) -> Result<States, ModelError> {
         let embeddings = self.tower.encode(patches, progress)?;
+        let embeddings = match self.config.text.per_layer() {
+            Some(_) => self.decoder.prompt_rows(&embeddings, None)?,
+            None => embeddings,
+        };
         // Wait for the accelerator, so that measured times include the work.
         self.device.synchronize()?;
         check_maps().map_err(specreel_tensor::Error::from)?;
@@ -320,7 +329,7 @@ impl VideoLlm {
         let ids: Vec<u32> = rows.iter().filter(in_table).map(|&row| prompt.ids[row]).collect();
         let text = match ids.is_empty() {
             true => None,
-            false => Some(decoder.embed(&ids)?.widened(self.input_width())?),
+            false => Some(decoder.prompt_rows(&decoder.embed(&ids)?, Some(&ids))?),
         };
         let tokens: Vec<usize> = rows.iter().filter_map(|&row| prompt.visual.token(row)).collect();
         let chosen = match visual {

@@ -11,6 +11,10 @@ use specreel_checkpoint::files;
 /// Pixels of one visual token of Qwen-VL, 28 × 28: the unit of its limits.
 const TOKEN: usize = 28 * 28;
 
+/// Visual tokens of a frame of Gemma 4, and the numbers that a file may name.
+const GEMMA_TOKENS: usize = 70;
+const GEMMA_BUDGETS: [usize; 5] = [70, 140, 280, 560, 1120];
+
 /// The longest edge that frames are resized to on the way to a fixed size.
 const MAX_EDGE: usize = 4096;
 
@@ -21,6 +25,8 @@ pub enum PixelScope {
     Frame,
     /// One resized frame: smaller and larger frames alike become about as large as the maximum.
     Scaled,
+    /// One resized frame: smaller and larger frames alike become the largest with at most the maximum.
+    Filled,
     /// All resized frames of a video together.
     Video {
         /// Maximum visual tokens of a temporal grid, where there is such a limit.
@@ -64,6 +70,8 @@ pub struct ProcessorConfig {
     /// What both limits count.
     pub scope: PixelScope,
     pub filter: Filter,
+    /// The three colors of a pixel are next to each other in a patch, else the pixels of a color.
+    pub colors_last: bool,
     /// Frames are first resized to this longest edge in pixels, and then to the fixed size.
     pub longest_edge: Option<usize>,
     /// How frames are sampled; `None` if the family's rule always applies.
@@ -87,6 +95,7 @@ impl Default for ProcessorConfig {
             total_pixels: 128_000.0 * TOKEN as f64 * 0.9,
             scope: PixelScope::Frame,
             filter: Filter::Bicubic,
+            colors_last: false,
             longest_edge: None,
             sampling: None,
         }
@@ -94,7 +103,7 @@ impl Default for ProcessorConfig {
 }
 
 /// The supported keys of a `*preprocessor_config.json`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Raw {
     patch_size: Option<usize>,
@@ -117,6 +126,8 @@ struct Raw {
     scale_resolution: Value,
     downsample_mode: Value,
     max_num_frames: Value,
+    max_soft_tokens: Value,
+    pooling_kernel_size: Option<usize>,
     stack_frames: Value,
 }
 
@@ -246,12 +257,38 @@ impl ProcessorConfig {
         }
     }
 
+    /// The defaults of Gemma 4: frames become the largest of at most 70 visual tokens near their aspect ratio, each a square of
+    /// `pool` × `pool` patches.
+    pub fn gemma4(patch: usize, pool: usize) -> Self {
+        Self {
+            patch,
+            temporal: 1,
+            merge: pool,
+            mean: [0.5; 3],
+            std: [0.5; 3],
+            min_pixels: (patch * pool).pow(2),
+            max_pixels: GEMMA_TOKENS * (patch * pool).pow(2),
+            scope: PixelScope::Filled,
+            colors_last: true,
+            sampling: Some(SamplingSettings::default()),
+            ..Self::default()
+        }
+    }
+
     /// Apply the files in `dir`: those for images (patches, mean, deviation; their limits are not for videos), then those for
     /// videos (the same, and the size or its limits).
     pub fn load(mut self, dir: &Path) -> Result<Self, ProcessorError> {
         let image = settings(dir, "image_processor", &["preprocessor_config.json"])?;
         let files = ["video_preprocessor_config.json", "video_processor/preprocessor_config.json"];
         let video = settings(dir, "video_processor", &files)?;
+        if self.scope == PixelScope::Filled {
+            // Pictures have a budget of their own.
+            if let Some(raw) = &video {
+                self.fill_as(raw)?;
+            }
+            self.validate()?;
+            return Ok(self);
+        }
         for raw in [&image, &video].into_iter().flatten() {
             self.apply(raw)?;
         }
@@ -286,7 +323,8 @@ impl ProcessorConfig {
     /// True if two processors cut a frame into the same patches and visual tokens.
     pub fn cuts_like(&self, other: &Self) -> bool {
         let cut = |c: &Self| {
-            (c.patch, c.temporal, c.merge, c.pool, c.fixed, c.mean, c.std, c.filter, c.longest_edge)
+            let colors = (c.mean, c.std, c.colors_last);
+            (c.patch, c.temporal, c.merge, c.pool, c.fixed, colors, c.filter, c.longest_edge)
         };
         cut(self) == cut(other)
     }
@@ -314,6 +352,22 @@ impl ProcessorConfig {
             self.fixed = Some(FrameSize::new(side("height"), side("width")));
         }
         self.sampling = self.sampling.map(|_| raw.sampling()).transpose()?;
+        Ok(())
+    }
+
+    /// Take the budget of a frame, the patches and the sampling from a file. Colors are always centered: that is a part of the tower.
+    fn fill_as(&mut self, raw: &Raw) -> Result<(), ProcessorError> {
+        self.apply(&Raw { image_mean: None, image_std: None, ..raw.clone() })?;
+        self.merge = raw.pooling_kernel_size.unwrap_or(self.merge);
+        let tokens = count("max_soft_tokens", &raw.max_soft_tokens)?.unwrap_or(GEMMA_TOKENS);
+        if !GEMMA_BUDGETS.contains(&tokens) {
+            return invalid("max_soft_tokens", &raw.max_soft_tokens, "expected 70, 140, 280, 560 or 1120");
+        }
+        let token = (self.patch * self.merge).pow(2);
+        (self.min_pixels, self.max_pixels) = (token, tokens * token);
+        let own = raw.sampling()?;
+        // A number of frames is the number of frames of any video.
+        self.sampling = Some(SamplingSettings { min_frames: own.max_frames, ..own });
         Ok(())
     }
 

@@ -49,7 +49,7 @@ impl VideoProcessor {
         let least_pixels = |frames: usize| {
             let (minimum, maximum) = self.bounds(frames, limits.pixels);
             let cells = match self.config.scope {
-                PixelScope::Frame | PixelScope::Scaled => 1,
+                PixelScope::Frame | PixelScope::Scaled | PixelScope::Filled => 1,
                 PixelScope::Video { .. } => frames.max(temporal),
             };
             minimum.max(cells * self.config.factor().pow(2)).min(maximum as usize)

@@ -129,6 +129,15 @@ impl PatchBuilder {
             for (patch_column, pixels) in line.chunks_exact(patch * 3).take(columns).enumerate() {
                 let cell = cell_row * cells + patch_column / merge;
                 let index = (cell * merge + in_cell) * merge + patch_column % merge;
+                if self.config.colors_last {
+                    let at = start + index * row + in_patch * patch * 3;
+                    let colors = (0..3).cycle();
+                    for ((out, value), c) in self.data[at..at + 3 * patch].iter_mut().zip(pixels).zip(colors)
+                    {
+                        *out = self.levels[c][usize::from(*value)];
+                    }
+                    continue;
+                }
                 for c in 0..3 {
                     let at = start + index * row + ((c * temporal + in_pair) * patch + in_patch) * patch;
                     for (out, pixel) in self.data[at..at + patch].iter_mut().zip(pixels.chunks_exact(3)) {

@@ -57,6 +57,10 @@ impl VideoProcessor {
         match (config.scope, max_pixels) {
             (PixelScope::Frame, Some(limit)) => (config.min_pixels.min(limit), limit as f64),
             (PixelScope::Frame, None) => (config.min_pixels, config.max_pixels_for(n_frames)),
+            (PixelScope::Filled, limit) => {
+                let max = limit.map_or(config.max_pixels, |limit| limit.min(config.max_pixels));
+                (config.min_pixels.min(max), max as f64)
+            }
             (PixelScope::Scaled, limit) => {
                 (config.min_pixels, limit.map_or(f64::INFINITY, |limit| limit as f64))
             }
@@ -87,6 +91,7 @@ impl VideoProcessor {
         match self.config.scope {
             PixelScope::Frame => smart_resize(size, factor, min_pixels, max_pixels),
             PixelScope::Scaled => scaled_within(size, factor, self.config.max_pixels, max_pixels),
+            PixelScope::Filled => filled(size, factor, max_pixels),
             PixelScope::Video { .. } => {
                 let temporal = self.config.temporal;
                 smart_resize_video(n_frames, temporal, size, factor, min_pixels, max_pixels)
@@ -176,6 +181,24 @@ fn smart_resize_video(
         sides
     };
     Ok(FrameSize::new(sides[0].max(f) as usize, sides[1].max(f) as usize))
+}
+
+/// The largest size of at most `pixels` pixels near the aspect ratio, with sides that are multiples of `factor`: the arithmetic of Gemma
+/// 4's processor. Of a frame that is so long that a side would be zero, one token high or wide.
+fn filled(size: FrameSize, factor: usize, pixels: f64) -> Result<FrameSize, ProcessorError> {
+    check(size)?;
+    let (h, w, f) = (size.height as f64, size.width as f64, factor as f64);
+    check_ratio(size, [h, w])?;
+    let scale = (pixels / (h * w)).sqrt();
+    let [height, width] = [h, w].map(|side| (scale * side / f).floor());
+    let longest = (pixels / (f * f)).floor();
+    let [height, width] = match (height < 1.0, width < 1.0) {
+        (true, true) => [1.0, 1.0],
+        (true, false) => [1.0, (w / h).floor().min(longest)],
+        (false, true) => [(h / w).floor().min(longest), 1.0],
+        (false, false) => [height, width],
+    };
+    Ok(FrameSize::new((height * f) as usize, (width * f) as usize))
 }
 
 /// A size of about `pixels` pixels near the aspect ratio, with sides that are multiples of `factor`: the arithmetic of MiniCPM-V's

@@ -50,34 +50,3 @@ impl TextStream {
         left
     }
 }
-
-/// The bytes of a byte-level token: printable Latin-1 characters are themselves, the other bytes are U+0100 and up, in order.
-pub(super) fn token_bytes(token: &str) -> Vec<u8> {
-    let is_itself = |c: u32| matches!(c, 33..=126 | 161..=172 | 174..=255);
-    let byte = |c: char| {
-        let c = u32::from(c);
-        if is_itself(c) {
-            return u8::try_from(c).ok();
-        }
-        let nth = c.checked_sub(256)? as usize;
-        (0..=255u8).filter(|b| !is_itself(u32::from(*b))).nth(nth)
-    };
-    // A token with any other character is not byte-level encoded.
-    let bytes: Option<Vec<u8>> = token.chars().map(byte).collect();
-    bytes.unwrap_or_else(|| token.as_bytes().to_vec())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::token_bytes;
-
-    #[test]
-    fn byte_level_names_become_bytes() {
-        assert_eq!(token_bytes("Ġa"), b" a");
-        assert_eq!(token_bytes("Ċ"), b"\n");
-        assert_eq!(token_bytes("æĹ¥"), "日".as_bytes());
-        assert_eq!(token_bytes("Ń"), [0xad]);
-        // Not byte-level encoded.
-        assert_eq!(token_bytes("日"), "日".as_bytes());
-    }
-}

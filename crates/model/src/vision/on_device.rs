@@ -87,7 +87,7 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
         chunks::check(patches, self.config.row(), self.config.rules().mismatch(grid))?;
         let rules = self.config.rules();
         let layout = rules.layout(grid, output);
-        let (per_grid, hidden) = (layout.order.len(), layout.hidden());
+        let (per_grid, hidden, tokens) = (layout.order.len(), layout.hidden(), layout.results());
         let layout = ops.layout(layout)?;
         let merged = rules.merged_layout(grid, output).map(|layout| ops.layout(layout)).transpose()?;
         let mut buffers = TowerBuffers::<D>::default();
@@ -119,6 +119,12 @@ impl<D: TowerOps> DeviceTower for OnDevice<D> {
                     (rows, layout) = (rows / layer.joined(), merged.as_ref().unwrap_or(layout));
                 }
                 for (nth, projector) in projectors.iter().enumerate().filter(|(_, p)| p.after == index) {
+                    if projector.pools()
+                        && let Some(merged) = &merged
+                    {
+                        buffers.pool(ops, layout, grids)?;
+                        (rows, layout) = (grids * tokens, merged);
+                    }
                     projector.forward(ops, rows, nth, &mut buffers)?;
                 }
                 after_layer()?;

@@ -1,12 +1,13 @@
 //! The tensors of the towers: names, shapes and uses.
 
 use super::TowerConfig;
-use specreel_tensor::{Importance, fused::FusedMatrix, tower::Activation};
+use specreel_tensor::{Gate, Importance, fused::FusedMatrix, tower::Activation};
 
 pub(crate) struct TowerParts {
     /// Over the values of a patch.
     pub embed: FusedMatrix,
-    pub positions: Option<(String, [usize; 2])>,
+    /// The table of learned positions, with its shape: its last axis is the width of the states.
+    pub positions: Option<(String, Vec<usize>)>,
     pub layers: Vec<LayerParts>,
     /// One for each embedding of a visual token, in the order of its row.
     pub(crate) projectors: Vec<ProjectorParts>,
@@ -21,6 +22,18 @@ pub(crate) struct NormParts {
     pub width: usize,
     pub bias: bool,
     pub eps: f32,
+    /// Its weights are 1, and in no file.
+    pub unit: bool,
+}
+
+/// Norms of queries and keys in each head, and of values without weights, before scores that are not divided by the root of the
+/// heads' width.
+pub(crate) struct HeadParts {
+    /// The weights for queries and keys.
+    pub names: [String; 2],
+    pub eps: f32,
+    /// The order of a head's values in which those that are rotated together are half a head apart.
+    pub order: Vec<usize>,
 }
 
 pub(crate) struct LayerParts {
@@ -31,13 +44,18 @@ pub(crate) struct LayerParts {
     pub mlp: MlpParts,
     /// Attention within windows, else among all patches of a temporal grid.
     pub windows: bool,
+    pub heads: Option<HeadParts>,
+    /// Norms of what attention and the feed-forward layer add.
+    pub after: Option<[NormParts; 2]>,
+    /// The inputs and outputs of matrices are bounded, by values of files.
+    pub bounded: bool,
     /// States that the feed-forward layer takes together: they become one, its result and their mean. 1 in most layers.
     pub joined: usize,
 }
 
 pub(crate) enum MlpParts {
-    /// SwiGLU: gates and values, then down.
-    Gated { gate_up: FusedMatrix, down: FusedMatrix },
+    /// Gates and values, then down.
+    Gated { gate_up: FusedMatrix, gate: Gate, down: FusedMatrix },
     /// Two linear layers with an activation in between.
     Plain { first: FusedMatrix, activation: Activation, second: FusedMatrix },
 }
@@ -54,6 +72,8 @@ pub(crate) struct ProjectorParts {
     pub joined: usize,
     pub first: FusedMatrix,
     pub second: Option<FusedMatrix>,
+    /// It takes what the layout's taps make of the states.
+    pub pooled: bool,
 }
 
 /// Rows of `inputs` values of some tensors.
@@ -62,9 +82,37 @@ pub(crate) fn matrix(tensors: &[(&str, usize)], inputs: usize, bias: bool) -> Fu
     FusedMatrix { tensors, inputs, bias, importance: Importance::Usual }
 }
 
+/// The bounds of a matrix's inputs and outputs, of tensors whose names end with these.
+pub(crate) const BOUNDS: [&str; 4] = ["input_min", "input_max", "output_min", "output_max"];
+
+impl LayerParts {
+    /// The matrices of a layer.
+    pub(crate) fn matrices(&self) -> [&FusedMatrix; 4] {
+        let [first, second] = match &self.mlp {
+            MlpParts::Gated { gate_up: first, down: second, .. } => [first, second],
+            MlpParts::Plain { first, second, .. } => [first, second],
+        };
+        [&self.qkv, &self.output, first, second]
+    }
+
+    /// The names of the bounds of all matrices.
+    fn bounds(&self) -> Vec<String> {
+        let tensors = self.matrices().into_iter().flat_map(|matrix| &matrix.tensors);
+        tensors.flat_map(|(name, _)| BOUNDS.map(|bound| bound_of(name, bound))).collect()
+    }
+}
+
+/// A bound lies beside the matrix: `….q_proj.input_min` for `….q_proj.linear.weight`.
+pub(crate) fn bound_of(matrix: &str, bound: &str) -> String {
+    format!("{}.{bound}", matrix.trim_end_matches(".linear"))
+}
+
 impl TowerParts {
     fn norms(&self) -> impl Iterator<Item = &NormParts> {
-        let layers = self.layers.iter().flat_map(|layer| [&layer.norm1, &layer.norm2]);
+        let layers = self
+            .layers
+            .iter()
+            .flat_map(|layer| [&layer.norm1, &layer.norm2].into_iter().chain(layer.after.iter().flatten()));
         let projectors =
             self.projectors.iter().flat_map(|projector| [&projector.norm, &projector.joint_norm]);
         layers.chain(projectors.flatten())
@@ -79,13 +127,7 @@ impl TowerParts {
     }
 
     fn matrices(&self) -> impl Iterator<Item = &FusedMatrix> {
-        let layers = self.layers.iter().flat_map(|layer| {
-            let [first, second] = match &layer.mlp {
-                MlpParts::Gated { gate_up: first, down: second } => [first, second],
-                MlpParts::Plain { first, second, .. } => [first, second],
-            };
-            [&layer.qkv, &layer.output, first, second]
-        });
+        let layers = self.layers.iter().flat_map(LayerParts::matrices);
         let projectors = self
             .projectors
             .iter()
@@ -98,7 +140,7 @@ impl TowerParts {
 pub fn tensors(config: &TowerConfig) -> Vec<(String, Vec<usize>)> {
     let parts = config.rules().parts();
     let mut all = Vec::new();
-    for norm in parts.norms() {
+    for norm in parts.norms().filter(|norm| !norm.unit) {
         all.push((format!("{}.weight", norm.name), vec![norm.width]));
         if norm.bias {
             all.push((format!("{}.bias", norm.name), vec![norm.width]));
@@ -112,7 +154,14 @@ pub fn tensors(config: &TowerConfig) -> Vec<(String, Vec<usize>)> {
             }
         }
     }
-    all.extend(parts.positions.map(|(name, shape)| (name, shape.to_vec())));
+    for layer in &parts.layers {
+        let width = config.head_dim();
+        all.extend(layer.heads.iter().flat_map(|heads| heads.names.clone()).map(|name| (name, vec![width])));
+        if layer.bounded {
+            all.extend(layer.bounds().into_iter().map(|name| (name, Vec::new())));
+        }
+    }
+    all.extend(parts.positions);
     all.extend(parts.newline.map(|(name, width)| (name, vec![width])));
     all
 }
@@ -135,6 +184,7 @@ mod tests {
             "qwen3_5",
             "minicpmv4_6",
             "minicpmv4_6_4x",
+            "gemma4",
         ] {
             let dir = fixture(name);
             let checkpoint = Checkpoint::open(&dir).unwrap();

@@ -106,7 +106,7 @@ impl SiglipConfig {
     }
 
     pub(crate) fn norm(&self, name: String) -> NormParts {
-        NormParts { name, width: self.hidden, bias: true, eps: self.eps as f32 }
+        NormParts { name, width: self.hidden, bias: true, eps: self.eps as f32, unit: false }
     }
 
     /// The tensors below `at`: `embeddings.patch_embedding.{weight,bias}` `[hidden, 3, patch, patch]`,
@@ -128,13 +128,16 @@ impl SiglipConfig {
                     second: matrix(&[(&at("mlp.fc2"), d)], ffn, true),
                 },
                 windows: false,
+                heads: None,
+                after: None,
+                bounded: false,
                 joined: 1,
             }
         };
         let positions = format!("{at}.embeddings.position_embedding.weight");
         TowerParts {
             embed: matrix(&[(&format!("{at}.embeddings.patch_embedding"), d)], self.row(), true),
-            positions: Some((positions, [self.side() * self.side(), d])),
+            positions: Some((positions, vec![self.side() * self.side(), d])),
             layers: (0..self.layers).map(layer).collect(),
             projectors: vec![projector],
             newline: None,

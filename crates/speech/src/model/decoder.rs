@@ -115,6 +115,7 @@ impl Decoder {
             cos: vec![1.0; angles],
             sin: vec![0.0; angles],
             mask,
+            window: None,
             probe: None,
         }
     }

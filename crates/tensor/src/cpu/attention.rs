@@ -84,6 +84,8 @@ impl Mask {
 ///
 /// With `quantized`, `out` is quantized too; a head must then be whole blocks.
 ///
+/// With a window, a row sees only so many of the last of its visible slots.
+///
 /// A row's softmax runs over segments of the slots that it sees, without gaps and in ascending order, and so
 /// do the sums of each segment. So the result of a tree node is bit-identical to the result of a chain's last
 /// row, and a row's result does not depend on the rows that are computed with it.
@@ -93,7 +95,7 @@ pub(crate) fn attend<'a>(
     layer: usize,
     shape: AttentionShape,
     rows: usize,
-    mask: &Mask,
+    (mask, window): (&Mask, Option<usize>),
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
     quantized: Option<DisjointRowsMut<'_>>,
@@ -133,8 +135,12 @@ pub(crate) fn attend<'a>(
             Mask::Causal => shared + row + 1,
             Mask::Paths { paths, .. } => shared + paths[row].len(),
         };
+        // Of the slots that a row sees, in their order, how many are before its window.
+        let passed = |row: usize| window.map_or(0, |window| seen_by(row).saturating_sub(window));
         let rows = row_and_head(queries.start).0..row_and_head(queries.end - 1).0 + 1;
-        let longest = rows.map(seen_by).max().unwrap_or(0);
+        let longest = rows.clone().map(seen_by).max().unwrap_or(0);
+        // Segments begin at the same slots whatever rows are computed together.
+        let earliest = rows.map(passed).min().unwrap_or(0) / SEGMENT * SEGMENT;
         let head = cache.head(layer, kv);
         SCRATCH.with_borrow_mut(|scratch| {
             let QueryScratch { own, panel, weights, softmax, path: path_weights, sums, probed } = scratch;
@@ -148,7 +154,7 @@ pub(crate) fn attend<'a>(
             sums.resize(queries.len() * d, 0.0);
             probed.clear();
             probed.resize(if probe.is_some() { queries.len() * total } else { 0 }, 0.0);
-            for start in (0..longest).step_by(SEGMENT) {
+            for start in (earliest..longest).step_by(SEGMENT) {
                 let seen = start..(start + SEGMENT).min(longest);
                 // The slots that hold them: the slots of a tree have gaps.
                 let held = match mask {
@@ -174,14 +180,16 @@ pub(crate) fn attend<'a>(
                     segment.scores(own, tile.clone(), slots, weights, stride);
                     for (n, weights) in tile.clone().zip(weights.chunks_exact_mut(stride)) {
                         let weights = &mut weights[..slots];
-                        let (before, path) =
-                            mask.seen(row_and_head(queries.start + n).0, shared, seen.clone());
+                        let row = row_and_head(queries.start + n).0;
+                        let (before, path) = mask.seen(row, shared, seen.clone());
+                        let outside = passed(row).saturating_sub(start).min(before + path.len());
                         let place = |row: usize| shared + row - held.start;
                         // For the softmax the scores of the path move next to those before it, as in a chain.
                         for (to, row) in path.iter().enumerate() {
                             weights[before + to] = weights[place(*row)];
                         }
-                        softmax.weigh(n, &mut weights[..before + path.len()]);
+                        softmax.weigh(n, &mut weights[outside..before + path.len()]);
+                        weights[..outside].fill(0.0);
                         path_weights.clear();
                         path_weights.extend_from_slice(&weights[before..before + path.len()]);
                         weights[before..].fill(0.0);

@@ -3,7 +3,7 @@
 //! A row's result is the sum of its experts' results in the order of their numbers, regardless of which
 //! experts other rows take.
 
-use crate::{Result, experts::Experts};
+use crate::{Gate, Result, experts::Experts};
 
 use super::{
     forms::QuantizedRows,
@@ -80,7 +80,7 @@ pub(crate) fn mix(
         let jobs: Vec<MatrixProduct<'_>> = jobs.into_iter().map(MatrixProduct::of_pairs).collect();
         let gated: Vec<_> = gated.iter_mut().map(|rows| DisjointSliceMut::new(rows)).collect();
         // SAFETY: these columns are a unit's.
-        run(&jobs, &|job, columns| unsafe { jobs[job].gate(columns, &gated[job], |_, _| {}) });
+        run(&jobs, &|job, columns| unsafe { jobs[job].gate(Gate::Silu, columns, &gated[job], |_, _| {}) });
     }
     quantize(&groups, DOWN, &gated, quantized);
     run(&jobs(&groups, DOWN, &gated, quantized, &mut split(&groups, y, |_| hidden))?, &|_, _| {});
@@ -213,7 +213,7 @@ mod tests {
             let mut x = CpuRows::default();
             x.fill(1, HIDDEN, Some(gate_up), &|_, to| to.copy_from_slice(row));
             let (mut between, mut y) = (CpuRows::default(), vec![0.0; HIDDEN]);
-            gated(gate_up, &x, &mut Vec::new(), Some(down), &mut between).unwrap();
+            gated((gate_up, Gate::Silu), &x, &mut Vec::new(), Some(down), &mut between).unwrap();
             down.forward_prepared(&between.values, &between.quantized, 1, &mut y).unwrap();
             sum.iter_mut().zip(&y).for_each(|(sum, y)| *sum += weight * y);
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    BlockKind, Result, TensorType, WeightType,
+    BlockKind, Gate, Result, TensorType, WeightType,
     kept::{Keep, KeptMatrix},
 };
 
@@ -237,13 +237,12 @@ impl Linear {
         UNIT.is_multiple_of(forms.block())
     }
 
-    /// For a matrix whose outputs are gates and as many values: `out[r] = silu(gate[r]) * value[r]`; `y` is a buffer as in
+    /// For a matrix whose outputs are gates and as many values: `out[r] = gate(gate[r]) * value[r]`; rows and `y`, a buffer, are as in
     /// [`Linear::forward`]. With `next`, `out` is quantized too.
     pub(crate) fn forward_gated(
         &self,
-        x: &[f32],
-        quantized: &QuantizedRows,
-        rows: usize,
+        (x, quantized, rows): (&[f32], &QuantizedRows, usize),
+        gate: Gate,
         y: &mut [f32],
         out: &mut [f32],
         next: Option<DisjointRowsMut<'_>>,
@@ -256,7 +255,7 @@ impl Linear {
         let jobs = [MatrixProduct::new(self, x, quantized, rows, y)?.of_pairs()];
         // SAFETY: these columns are a unit's. Units are whole blocks if the width is.
         run(&jobs, &|job, columns| unsafe {
-            jobs[job].gate(columns, &out, |at, out| {
+            jobs[job].gate(gate, columns, &out, |at, out| {
                 if let Some(next) = &next {
                     next.quantize(at, out);
                 }
@@ -307,24 +306,25 @@ impl<'a> MatrixProduct<'a> {
         Self { period: self.matrix.outputs / 2, ..self }
     }
 
-    /// For a product of gates and as many values: `out[r] = silu(gate[r]) * value[r]`, some columns of all rows. `then` gets the
+    /// For a product of gates and as many values: `out[r] = gate(gate[r]) * value[r]`, some columns of all rows. `then` gets the
     /// index of the first value of each row, and its values.
     ///
     /// # Safety
     /// The columns are those of one unit, which were computed.
     pub unsafe fn gate(
         &self,
+        gate: Gate,
         columns: Range<usize>,
         out: &DisjointSliceMut<'_>,
         then: impl Fn(usize, &[f32]),
     ) {
         let (outputs, width, n) = (self.matrix.outputs, self.period, columns.len());
         for r in 0..self.rows {
-            let (gate, at) = (r * outputs + columns.start, r * width + columns.start);
+            let (gates, at) = (r * outputs + columns.start, r * width + columns.start);
             // SAFETY: these columns are this unit's.
             unsafe {
                 let out = out.slice(at, n);
-                kernels::swiglu(self.y.slice(gate, n), self.y.slice(gate + width, n), out);
+                kernels::gated(gate, self.y.slice(gates, n), self.y.slice(gates + width, n), out);
                 then(at, out);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Result;
+use crate::{Gate, Result};
 
 use super::{
     forms::{Forms, QuantizedRows},
@@ -77,9 +77,9 @@ impl CpuRows {
     }
 }
 
-/// `out = silu(gates) ∘ values` of `x`, as `next` takes them; `buffer` holds both.
+/// `out = gate(gates) ∘ values` of `x`, as `next` takes them; `buffer` holds both.
 pub(crate) fn gated(
-    matrix: &Linear,
+    (matrix, gate): (&Linear, Gate),
     x: &CpuRows,
     buffer: &mut Vec<f32>,
     next: Option<&Linear>,
@@ -91,7 +91,7 @@ pub(crate) fn gated(
     let forms = next.map_or_else(Forms::default, Linear::forms);
     let in_place = forms.any() && Linear::quantizes_gated(forms);
     let quantized = in_place.then(|| out.quantized.resize(forms, rows, width));
-    matrix.forward_gated(&x.values, &x.quantized, rows, buffer, &mut out.values, quantized)?;
+    matrix.forward_gated((&x.values, &x.quantized, rows), gate, buffer, &mut out.values, quantized)?;
     match quantized {
         Some(quantized) => quantized.finish(&out.values, rows),
         None => out.quantize(next),

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub use self::tower::WORKSPACE;
 use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
 use crate::{
-    KvType, Result, WeightType, Weights,
+    Gate, KvType, Result, WeightType, Weights,
     attention::AttentionStats,
     convolution::{Convolution, Side, convolve_row},
     cpu::{
@@ -137,8 +137,15 @@ impl RowOps for CpuOps {
         matrix.forward_prepared(&x.values, &x.quantized, part.rows, out)
     }
 
-    fn gated(&self, work: &mut CpuWork, matrix: &Linear, x: &CpuRows, out: Out<'_, Self>) -> Result<()> {
-        gated(matrix, x, &mut work.gate_up, out.next, out.rows)
+    fn gated(
+        &self,
+        work: &mut CpuWork,
+        matrix: &Linear,
+        gate: Gate,
+        x: &CpuRows,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        gated((matrix, gate), x, &mut work.gate_up, out.next, out.rows)
     }
 
     fn choose(&self, _: &mut CpuWork, from: &CpuRows, columns: &Vec<u32>, x: &mut CpuRows) -> Result<()> {
@@ -150,9 +157,20 @@ impl RowOps for CpuOps {
         Ok(())
     }
 
-    fn gate_by(&self, _: &mut CpuWork, gates: &CpuRows, x: Out<'_, Self>) -> Result<()> {
-        kernels::gate(&gates.values, &mut x.rows.values);
+    fn gate_by(&self, _: &mut CpuWork, gates: &CpuRows, gate: Gate, x: Out<'_, Self>) -> Result<()> {
+        match gate {
+            Gate::Sigmoid => kernels::gate(&gates.values, &mut x.rows.values),
+            Gate::Silu | Gate::GeluTanh => {
+                let values = x.rows.values.clone();
+                kernels::gated(gate, &gates.values, &values, &mut x.rows.values);
+            }
+        }
         x.rows.quantize(x.next);
+        Ok(())
+    }
+
+    fn scale(&self, _: &mut CpuWork, x: &mut CpuRows, factor: f32) -> Result<()> {
+        activations::scale(&mut x.values, factor);
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub struct PassSpec<'a> {
     pub sin: Vec<f32>,
     /// The slots that each row sees.
     pub mask: &'a Mask,
+    /// Of these slots a row sees only so many of the last, its own among them; `None` = all.
+    pub window: Option<usize>,
     pub probe: Option<&'a AttentionProbe>,
 }
 
@@ -67,8 +69,10 @@ pub struct PassSpec<'a> {
 pub struct HeadNorms<'a, V> {
     /// Weights for queries, `head_dim` values.
     pub queries: &'a V,
-    /// Weights for keys, `head_dim` values.
+    /// Weights for keys, `head_dim` values; not used where rows hold queries alone.
     pub keys: &'a V,
+    /// True if values are normed in each head too, without weights.
+    pub values: bool,
     /// Added to the mean square.
     pub eps: f32,
 }
@@ -98,6 +102,11 @@ pub trait DecoderOps: RowOps {
     /// True if attention of heads of this width is computed.
     fn computes_heads(&self, _head_dim: usize) -> bool {
         true
+    }
+
+    /// True if attention within [windows](PassSpec::window) is computed.
+    fn computes_windows(&self) -> bool {
+        false
     }
 
     /// Load a layer of experts. Fails if the device does not compute it, and as [`RowOps::matrix`].
@@ -160,7 +169,8 @@ pub trait DecoderOps: RowOps {
     ) -> Result<Option<usize>>;
 
     /// Norm the queries and keys of `qkv` (`rows × (heads + 2 · kv_heads) · head_dim`) in each head, if the model does, rotate
-    /// them, and write keys and values to the slots after those in use.
+    /// them, and write keys and values to the slots after those in use. Rows that hold queries alone (`rows × heads · head_dim`)
+    /// are normed and rotated: keys and values are another layer's.
     fn store(
         &self,
         work: &mut Self::Work,

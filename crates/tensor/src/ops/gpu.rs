@@ -17,9 +17,9 @@ use self::{
     parts::{copy_back, copy_part, fit, with_part},
     work::{GpuWork, again, given},
 };
-use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
+use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart, rows::refuse_gate};
 use crate::{
-    CheckpointError, KvType, Result, WeightType, Weights,
+    CheckpointError, Gate, KvType, Result, WeightType, Weights,
     convolution::{Convolution, Side},
     fused::FusedMatrix,
     gpu::{
@@ -126,7 +126,15 @@ impl RowOps for GpuOps {
         Ok(copy_back(stream, spare, part, out)?)
     }
 
-    fn gated(&self, work: &mut GpuWork, matrix: &Arc<Matrix>, x: &Rows, out: Out<'_, Self>) -> Result<()> {
+    fn gated(
+        &self,
+        work: &mut GpuWork,
+        matrix: &Arc<Matrix>,
+        gate: Gate,
+        x: &Rows,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        refuse_gate(gate, Gate::Silu)?;
         let stream = work.stream(&self.gpu);
         let (stream, scratch) = (&mut stream.lock(), &mut work.scratch);
         let made = match out.next {
@@ -146,8 +154,13 @@ impl RowOps for GpuOps {
         Ok(columns::choose(&mut work.stream(&self.gpu).lock(), from, columns, *width, x)?)
     }
 
-    fn gate_by(&self, work: &mut GpuWork, gates: &Rows, x: Out<'_, Self>) -> Result<()> {
+    fn gate_by(&self, work: &mut GpuWork, gates: &Rows, gate: Gate, x: Out<'_, Self>) -> Result<()> {
+        refuse_gate(gate, Gate::Sigmoid)?;
         Ok(columns::gate(&mut work.stream(&self.gpu).lock(), gates, x.rows)?)
+    }
+
+    fn scale(&self, _: &mut GpuWork, _: &mut Rows, _: f32) -> Result<()> {
+        crate::bail!("rows are scaled on the CPU only")
     }
 
     fn convolve(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::{
-    CheckpointError, Result, Weights,
+    CheckpointError, Gate, Result, Weights,
     convolution::{Convolution, Side},
     fused::FusedMatrix,
     states::{States, with_slice},
@@ -35,6 +35,12 @@ pub struct Norm<V> {
     pub eps: f32,
     /// Rows that are concatenated in one row of the output.
     pub joined: usize,
+}
+
+/// Refuse another gate than the one that a device computes in some place.
+#[cfg(any(feature = "gpu", feature = "candle"))]
+pub(super) fn refuse_gate(gate: Gate, computed: Gate) -> Result<()> {
+    if gate == computed { Ok(()) } else { crate::bail!("{gate:?} gates are computed on the CPU only") }
 }
 
 /// Some rows of several.
@@ -129,11 +135,12 @@ pub trait RowOps: Clone + Send + Sync + Sized + 'static {
         out: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// For a matrix of gates and as many values: `out = silu(gates) ∘ values`.
+    /// For a matrix of gates and as many values: `out = gate(gates) ∘ values`. Fails if the device does not compute the gate.
     fn gated(
         &self,
         work: &mut Self::Work,
         matrix: &Self::Matrix,
+        gate: Gate,
         x: &Self::Rows,
         out: Out<'_, Self>,
     ) -> Result<()>;
@@ -147,8 +154,11 @@ pub trait RowOps: Clone + Send + Sync + Sized + 'static {
         x: &mut Self::Rows,
     ) -> Result<()>;
 
-    /// `x ← sigmoid(gates) ∘ x`.
-    fn gate_by(&self, work: &mut Self::Work, gates: &Self::Rows, x: Out<'_, Self>) -> Result<()>;
+    /// `x ← gate(gates) ∘ x`. Fails if the device does not compute the gate.
+    fn gate_by(&self, work: &mut Self::Work, gates: &Self::Rows, gate: Gate, x: Out<'_, Self>) -> Result<()>;
+
+    /// `x ← factor · x`.
+    fn scale(&self, work: &mut Self::Work, x: &mut Self::Rows, factor: f32) -> Result<()>;
 
     /// `out` = one of a sublayer's two [convolutions](crate::convolution) of the rows of a block, `corrections` being those of
     /// the same rows (`rows × 2 · taps · width / group`).

@@ -12,9 +12,9 @@ use std::ops::Range;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
-use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart};
+use super::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart, rows::refuse_gate};
 use crate::{
-    CheckpointError, ComputeDevice, Result, Weights,
+    CheckpointError, ComputeDevice, Gate, Result, Weights,
     candle::{
         attention::{PassAttention, ProbeSums},
         linear::Matrix,
@@ -153,7 +153,15 @@ impl RowOps for TensorOps {
         Ok(())
     }
 
-    fn gated(&self, _: &mut TensorWork, matrix: &Matrix, x: &TensorRows, out: Out<'_, Self>) -> Result<()> {
+    fn gated(
+        &self,
+        _: &mut TensorWork,
+        matrix: &Matrix,
+        gate: Gate,
+        x: &TensorRows,
+        out: Out<'_, Self>,
+    ) -> Result<()> {
+        refuse_gate(gate, Gate::Silu)?;
         out.rows.0 = Some(matrix.forward_gated(x.get()?)?);
         Ok(())
     }
@@ -173,9 +181,16 @@ impl RowOps for TensorOps {
         &self,
         _: &mut TensorWork,
         gates: &TensorRows,
+        gate: Gate,
         Out { rows: x, .. }: Out<'_, Self>,
     ) -> Result<()> {
+        refuse_gate(gate, Gate::Sigmoid)?;
         x.0 = Some((x.get()? * ops::sigmoid(gates.get()?)?)?);
+        Ok(())
+    }
+
+    fn scale(&self, _: &mut TensorWork, x: &mut TensorRows, factor: f32) -> Result<()> {
+        x.0 = Some((x.get()? * f64::from(factor))?);
         Ok(())
     }
 

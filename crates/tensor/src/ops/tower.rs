@@ -1,6 +1,6 @@
 //! What vision towers do on a device.
 
-use super::{Loaded, Out, RowOps, RowPart};
+use super::{HeadNorms, Loaded, Out, RowOps, RowPart};
 use crate::{
     Result, Weights,
     fused::FusedMatrix,
@@ -55,6 +55,25 @@ pub trait TowerOps: RowOps {
         activation: Activation,
         x: &mut Self::Rows,
         out: Out<'_, Self>,
+    ) -> Result<()>;
+
+    /// Norm the queries, keys and values of `qkv` (`rows × 3 hidden`) in each head. Fails if the device does not compute it.
+    fn norm_heads(
+        &self,
+        work: &mut Self::Work,
+        layout: &Self::Layout,
+        qkv: &mut Self::Rows,
+        norms: HeadNorms<'_, Self::Vector>,
+    ) -> Result<()>;
+
+    /// Bound a part of `x`: `bounds` are the smallest value of each column, then the largest. Fails if the device does not compute
+    /// it.
+    fn clamp(
+        &self,
+        work: &mut Self::Work,
+        x: &mut Self::Rows,
+        part: RowPart,
+        bounds: &Self::Vector,
     ) -> Result<()>;
 
     /// `out` (`rows × hidden`) = softmax attention of the rotated queries and keys of `qkv` (`rows × 3 hidden`) among the rows of

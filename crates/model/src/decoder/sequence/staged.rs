@@ -42,13 +42,10 @@ impl Stage {
         let taps = Taps { before_norm: true, layers: Some(self.layers.clone()), probe, ..Taps::default() };
         let pass = self.decoder.forward(input, positions, mask, &mut self.cache, &taps, workspace)?;
         let Some(below) = &pass.before_norm else { specreel_tensor::bail!("a pass without states") };
-        let hidden = whole.width();
-        let left = whole.config().deepstack.saturating_sub(self.layers.end);
-        let first = 1 + self.layers.len();
+        let rest = whole.config().carried(self.layers.start, self.layers.end);
         let states = match input {
-            Input::States(rows) if left > 0 && rows.shape().1 >= (first + left) * hidden => {
-                let levels = rows.columns(first * hidden..(first + left) * hidden)?;
-                whole.beside(below, &levels)?
+            Input::States(rows) if !rest.is_empty() && rows.shape().1 >= rest.end => {
+                whole.beside(below, &rows.columns(rest)?)?
             }
             _ => below.clone(),
         };

@@ -61,6 +61,7 @@ fn parts(LlavaConfig { tower, bias, out }: &LlavaConfig) -> TowerParts {
         joined: 1,
         first: matrix(&[("multi_modal_projector.linear_1", *out)], tower.hidden, *bias),
         second: Some(matrix(&[("multi_modal_projector.linear_2", *out)], *out, *bias)),
+        pooled: false,
     };
     TowerParts { newline: Some(("image_newline".into(), *out)), ..tower.parts("vision_tower", projector) }
 }

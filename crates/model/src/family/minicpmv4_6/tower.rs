@@ -77,6 +77,9 @@ impl MiniCpmVisionConfig {
                 second: matrix(&[(&at("linear_2"), d)], SQUARE * self.tower.ffn, true),
             },
             windows: true,
+            heads: None,
+            after: None,
+            bounded: false,
             joined: SQUARE,
         }
     }
@@ -108,10 +111,11 @@ impl TowerRules for MiniCpmVisionConfig {
         let projector = ProjectorParts {
             after: self.tower.layers - 1 + usize::from(self.joins_after.is_some()),
             norm: Some(self.tower.norm("vision_tower.post_layernorm".into())),
-            joint_norm: Some(NormParts { name: at("pre_norm"), width, bias: true, eps: EPS }),
+            joint_norm: Some(NormParts { name: at("pre_norm"), width, bias: true, eps: EPS, unit: false }),
             joined: SQUARE,
             first: matrix(&[(&at("linear_1"), width)], width, true),
             second: Some(matrix(&[(&at("linear_2"), self.out)], width, true)),
+            pooled: false,
         };
         let mut parts = self.tower.parts("vision_tower", projector);
         if let Some(layer) = self.joins_after {

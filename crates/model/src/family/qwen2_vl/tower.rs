@@ -14,7 +14,10 @@ use crate::{
         places,
     },
 };
-use specreel_tensor::tower::{Activation, TowerLayout};
+use specreel_tensor::{
+    Gate,
+    tower::{Activation, TowerLayout},
+};
 
 impl TowerRules for VisionConfig {
     fn processor(&self) -> ProcessorConfig {
@@ -59,7 +62,7 @@ impl TowerRules for VisionConfig {
 fn parts(config: &VisionConfig) -> TowerParts {
     let (d, ffn) = (config.hidden, config.ffn);
     let bias = config.generation == Generation::Qwen2;
-    let norm = |name: String| NormParts { name, width: d, bias, eps: config.eps as f32 };
+    let norm = |name: String| NormParts { name, width: d, bias, eps: config.eps as f32, unit: false };
     let layer = |index: usize| {
         let at = |part: &str| format!("visual.blocks.{index}.{part}");
         LayerParts {
@@ -70,6 +73,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
             mlp: match config.generation {
                 Generation::Qwen25 => MlpParts::Gated {
                     gate_up: matrix(&[(&at("mlp.gate_proj"), ffn), (&at("mlp.up_proj"), ffn)], d, true),
+                    gate: Gate::Silu,
                     down: matrix(&[(&at("mlp.down_proj"), d)], ffn, true),
                 },
                 Generation::Qwen2 => MlpParts::Plain {
@@ -79,6 +83,9 @@ fn parts(config: &VisionConfig) -> TowerParts {
                 },
             },
             windows: !config.full_attention[index],
+            heads: None,
+            after: None,
+            bounded: false,
             joined: 1,
         }
     };
@@ -95,6 +102,7 @@ fn parts(config: &VisionConfig) -> TowerParts {
             joined,
             first: matrix(&[("visual.merger.mlp.0", width)], width, true),
             second: Some(matrix(&[("visual.merger.mlp.2", config.out)], width, true)),
+            pooled: false,
         }],
         newline: None,
     }

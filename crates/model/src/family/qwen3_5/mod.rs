@@ -37,6 +37,7 @@ pub(super) const LANGUAGE_MODEL: LanguageModel = LanguageModel {
         rotated: 0.25,
     }),
     experts: None,
+    gemma: false,
     refused: &["use_sliding_window", "attention_bias", "language_model_only"],
     video_token: &["video_token_id"],
     default_video_token: Some(248_057),
@@ -73,6 +74,7 @@ pub(super) const MOE: Family = Family {
     language_model: LanguageModel {
         model_type: "qwen3_5_moe_text",
         experts: Some(ExpertSizes { experts: 256, chosen: 8, width: 512, shared: Some(512) }),
+        gemma: false,
         sizes: Some(Sizes {
             hidden: 2048,
             // No layer is dense.

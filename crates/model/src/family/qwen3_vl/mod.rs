@@ -28,6 +28,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     deepstack: true,
     hybrid: None,
     experts: None,
+    gemma: false,
     refused: &["use_sliding_window", "attention_bias"],
     video_token: &["video_token_id"],
     default_video_token: Some(151_656),
@@ -66,6 +67,7 @@ pub(super) const MOE: Family = Family {
     language_model: LanguageModel {
         model_type: "qwen3_vl_moe_text",
         experts: Some(ExpertSizes { experts: 60, chosen: 4, width: 1408, shared: None }),
+        gemma: false,
         sizes: Some(Sizes {
             hidden: 2048,
             intermediate: 5632,

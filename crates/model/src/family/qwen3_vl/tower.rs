@@ -101,7 +101,7 @@ impl TowerRules for VisionConfig {
 
 fn parts(config: &VisionConfig) -> TowerParts {
     let (d, ffn) = (config.hidden, config.ffn);
-    let norm = |name: String, width| NormParts { name, width, bias: true, eps: EPS };
+    let norm = |name: String, width| NormParts { name, width, bias: true, eps: EPS, unit: false };
     let layer = |index: usize| {
         let at = |part: &str| format!("visual.blocks.{index}.{part}");
         LayerParts {
@@ -115,6 +115,9 @@ fn parts(config: &VisionConfig) -> TowerParts {
                 second: matrix(&[(&at("mlp.linear_fc2"), d)], ffn, true),
             },
             windows: false,
+            heads: None,
+            after: None,
+            bounded: false,
             joined: 1,
         }
     };
@@ -128,13 +131,14 @@ fn parts(config: &VisionConfig) -> TowerParts {
             joined,
             first: matrix(&[(&at("linear_fc1"), width)], width, true),
             second: Some(matrix(&[(&at("linear_fc2"), config.out)], width, true)),
+            pooled: false,
         }
     };
     let levels = config.deepstack.iter().enumerate();
     let levels = levels.map(|(nth, after)| merger(&format!("deepstack_merger_list.{nth}"), *after, width));
     TowerParts {
         embed: matrix(&[("visual.patch_embed.proj", d)], config.row(), true),
-        positions: Some(("visual.pos_embed.weight".to_owned(), [config.side * config.side, d])),
+        positions: Some(("visual.pos_embed.weight".to_owned(), vec![config.side * config.side, d])),
         layers: (0..config.depth).map(layer).collect(),
         projectors: std::iter::once(merger("merger", config.depth - 1, d)).chain(levels).collect(),
         newline: None,

@@ -24,6 +24,7 @@ const LANGUAGE_MODEL: LanguageModel = LanguageModel {
     deepstack: false,
     hybrid: None,
     experts: None,
+    gemma: false,
     refused: &["attention_bias", "mlp_bias"],
     video_token: &["image_token_id"],
     default_video_token: Some(128_257),

@@ -60,6 +60,7 @@ impl TowerRules for SmolVlmVisionConfig {
             joined,
             first: matrix(&projection, joined * self.tower.hidden, false),
             second: None,
+            pooled: false,
         };
         self.tower.parts("vision_model", projector)
     }

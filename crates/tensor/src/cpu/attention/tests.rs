@@ -11,6 +11,7 @@ fn noise(n: usize, seed: u32) -> Vec<f32> {
 /// Keys, values and queries of one layer.
 struct Layer {
     shape: AttentionShape,
+    window: Option<usize>,
     keys: Vec<f32>,
     values: Vec<f32>,
     queries: Vec<f32>,
@@ -21,7 +22,7 @@ impl Layer {
         let shape = AttentionShape { heads, kv_heads, head_dim };
         let row = |heads: usize, seed| noise(slots * heads * head_dim, seed);
         let queries = row(heads, 3).into_iter().map(|v| 3.0 * v).collect();
-        Self { shape, keys: row(kv_heads, 1), values: row(kv_heads, 2), queries }
+        Self { shape, window: None, keys: row(kv_heads, 1), values: row(kv_heads, 2), queries }
     }
 
     fn row(values: &[f32], width: usize, slot: usize) -> &[f32] {
@@ -55,7 +56,17 @@ impl Layer {
         probe: Option<(&AttentionProbe, &mut ProbedLayer)>,
     ) -> Vec<f32> {
         let mut out = vec![0f32; rows * self.shape.heads * self.shape.head_dim];
-        attend(cache, 0, self.shape, rows, mask, &|r| self.query(slot(r)), &mut out, None, probe);
+        attend(
+            cache,
+            0,
+            self.shape,
+            rows,
+            (mask, self.window),
+            &|r| self.query(slot(r)),
+            &mut out,
+            None,
+            probe,
+        );
         out
     }
 
@@ -82,7 +93,9 @@ impl Layer {
             let terms = query.iter().enumerate().map(|(i, q)| f64::from(*q) * at(&self.keys, other, i));
             terms.sum::<f64>() / (d as f64).sqrt()
         };
-        let weights: Vec<f64> = (0..=slot).map(|other| score(other).exp()).collect();
+        let first = self.window.map_or(0, |window| (slot + 1).saturating_sub(window));
+        let weight = |other: usize| if other < first { 0.0 } else { score(other).exp() };
+        let weights: Vec<f64> = (0..=slot).map(weight).collect();
         let total: f64 = weights.iter().sum();
         let value =
             |i| weights.iter().enumerate().map(|(s, w)| w * at(&self.values, s, i)).sum::<f64>() / total;
@@ -96,17 +109,21 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 /// Shapes with heads that are whole blocks, whole vectors, and neither.
 const SHAPES: [(usize, usize, usize); 4] = [(4, 2, 64), (7, 1, 32), (2, 1, 80), (2, 2, 20)];
+/// Windows within a segment, of several, and wider than all.
+const WINDOWS: [Option<usize>; 5] = [None, Some(1), Some(37), Some(SEGMENT + 5), Some(1 << 20)];
 
 #[test]
 fn a_prompt_gives_the_same_bits_in_chunks_of_any_size() {
     for kind in KvType::ALL {
         for (heads, kv_heads, d) in SHAPES {
             let slots = 2 * SEGMENT + 77;
-            let layer = Layer::new(heads, kv_heads, d, slots);
-            let whole = bits(&layer.prompt(&mut layer.cache(kind), slots, slots));
-            for chunk in [1, 3, 50, SEGMENT - 1] {
-                let chunked = layer.prompt(&mut layer.cache(kind), slots, chunk);
-                assert!(bits(&chunked) == whole, "{kind:?} {heads} {d}: chunks of {chunk}");
+            for window in WINDOWS {
+                let layer = Layer { window, ..Layer::new(heads, kv_heads, d, slots) };
+                let whole = bits(&layer.prompt(&mut layer.cache(kind), slots, slots));
+                for chunk in [1, 3, 50, SEGMENT - 1] {
+                    let chunked = layer.prompt(&mut layer.cache(kind), slots, chunk);
+                    assert!(bits(&chunked) == whole, "{kind:?} {heads} {d} {window:?}: chunks of {chunk}");
+                }
             }
         }
     }
@@ -115,9 +132,9 @@ fn a_prompt_gives_the_same_bits_in_chunks_of_any_size() {
 #[test]
 fn a_path_of_a_tree_has_the_bits_of_a_chain() {
     for kind in KvType::ALL {
-        for (heads, kv_heads, d) in SHAPES {
+        for ((heads, kv_heads, d), window) in SHAPES.into_iter().zip(WINDOWS).chain([(SHAPES[0], Some(20))]) {
             let (length, slots) = (30, 2 * SEGMENT + 40);
-            let layer = Layer::new(heads, kv_heads, d, slots);
+            let layer = Layer { window, ..Layer::new(heads, kv_heads, d, slots) };
             let chain = layer.prompt(&mut layer.cache(kind), slots, 100);
             for shared in [0, 5, SEGMENT - 17, SEGMENT - 1, SEGMENT, SEGMENT + 3, 2 * SEGMENT - 29] {
                 let mut cache = layer.cache(kind);

@@ -46,6 +46,7 @@ pub use quantized::{DisjointBlocksMut, Rows8, Weights8, Weights8Mut, product_q8,
 use std::ops::Range;
 
 use super::thread_pool::DisjointSliceMut;
+use crate::{Gate, tower::Activation};
 
 /// Values per quantized block.
 pub const BLOCK: usize = 32;
@@ -258,6 +259,12 @@ pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     vectorized!(portable::rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32))
 }
 
+/// `x / sqrt(mean(x²) + eps)`, in place.
+#[inline]
+pub(crate) fn unit_rms_in_place(x: &mut [f32], eps: f32) {
+    vectorized!(portable::unit_rms_in_place(x: &mut [f32], eps: f32))
+}
+
 /// `x[i] += y[i]`.
 #[inline]
 pub fn add(x: &mut [f32], y: &[f32]) {
@@ -272,10 +279,26 @@ pub fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
     vectorized!(portable::rotate(head: &mut [f32], cos: &[f32], sin: &[f32]))
 }
 
-/// `out[i] = silu(gate[i]) * up[i]`.
+/// `out[i] = gate(gates[i]) * values[i]`.
 #[inline]
-pub(crate) fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    assert!(gate.len() == up.len() && up.len() == out.len(), "gates and values differ in length");
+pub(crate) fn gated(gate: Gate, gates: &[f32], values: &[f32], out: &mut [f32]) {
+    assert!(gates.len() == values.len() && values.len() == out.len(), "gates and values differ in length");
+    match gate {
+        Gate::Silu => swiglu(gates, values, out),
+        Gate::GeluTanh => {
+            out.copy_from_slice(gates);
+            activations::activate(Activation::GeluTanh, out);
+            out.iter_mut().zip(values).for_each(|(out, value)| *out *= value);
+        }
+        Gate::Sigmoid => {
+            out.copy_from_slice(values);
+            self::gate(gates, out);
+        }
+    }
+}
+
+#[inline]
+fn swiglu(gate: &[f32], up: &[f32], out: &mut [f32]) {
     vectorized!(portable::swiglu(gate: &[f32], up: &[f32], out: &mut [f32]))
 }
 

@@ -161,6 +161,12 @@ pub(crate) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
     }
 }
 
+#[inline(always)]
+pub(crate) fn unit_rms_in_place(x: &mut [f32], eps: f32) {
+    let scale = rms_scale(x, eps);
+    x.iter_mut().for_each(|v| *v *= scale);
+}
+
 /// 1 / sqrt(mean(x²) + eps).
 #[inline(always)]
 fn rms_scale(x: &[f32], eps: f32) -> f32 {

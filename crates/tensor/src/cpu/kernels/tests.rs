@@ -145,6 +145,6 @@ fn rows_of_different_widths_panic() {
     assert!(panics(&|| rms_norm_in_place(&mut [1.0; 8], &[1.0; 4], 1e-6)));
     assert!(panics(&|| add(&mut [1.0; 8], &[1.0; 7])));
     assert!(panics(&|| rotate(&mut [1.0; 8], &[1.0; 4], &[0.0; 3])));
-    assert!(panics(&|| swiglu(&[1.0; 8], &[1.0; 8], &mut [0.0; 9])));
+    assert!(panics(&|| gated(Gate::Silu, &[1.0; 8], &[1.0; 8], &mut [0.0; 9])));
     assert!(!panics(&|| add(&mut [1.0; 8], &[1.0; 8])));
 }

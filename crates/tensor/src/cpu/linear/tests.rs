@@ -75,7 +75,7 @@ fn rows_of_another_width_are_refused() {
         }
         let (x, mut rows8) = (vec![1.0; inputs], QuantizedRows::default());
         rows8.quantize(linear.forms(), &x, 1);
-        let gated = linear.forward_gated(&x, &rows8, 1, &mut [0.0; 6], &mut [0.0; 2], None);
+        let gated = linear.forward_gated((&x, &rows8, 1), Gate::Silu, &mut [0.0; 6], &mut [0.0; 2], None);
         assert!(gated.is_err(), "{dtype:?}");
     }
 }

@@ -67,6 +67,10 @@ impl DecoderOps for CpuOps {
         true
     }
 
+    fn computes_windows(&self) -> bool {
+        true
+    }
+
     fn chunk(&self) -> usize {
         CHUNK
     }
@@ -146,12 +150,16 @@ impl DecoderOps for CpuOps {
         layer: usize,
     ) -> Result<()> {
         let ((q, kv), d, rows) = (widths(pass.shape), pass.shape.head_dim, pass.rows);
-        let (half, fused) = (d / 2, q + 2 * kv);
+        let (half, fused) = (d / 2, qkv.width());
+        let rotated = fused.min(q + kv);
         let values = DisjointSliceMut::new(&mut qkv.values);
         let unit = |r: usize| {
             let (cos, sin) = (&pass.cos[r * half..][..half], &pass.sin[r * half..][..half]);
             // SAFETY: each row belongs to one unit.
-            let row = unsafe { values.slice(r * fused, q + kv) };
+            let (row, values) = unsafe { values.slice(r * fused, fused) }.split_at_mut(rotated);
+            if let Some(eps) = norms.filter(|norms| norms.values).map(|norms| norms.eps) {
+                values.chunks_exact_mut(d).for_each(|head| kernels::unit_rms_in_place(head, eps));
+            }
             for (at, head) in row.chunks_exact_mut(d).enumerate() {
                 if let Some(norms) = norms {
                     let weight = if at * d < q { norms.queries } else { norms.keys };
@@ -164,6 +172,9 @@ impl DecoderOps for CpuOps {
             (0..rows).for_each(unit);
         } else {
             ThreadPool::global().run(rows, &unit);
+        }
+        if fused == q {
+            return Ok(());
         }
         cache.write(layer, rows, |r| {
             let row = &qkv.values[r * fused..(r + 1) * fused];
@@ -193,7 +204,7 @@ impl DecoderOps for CpuOps {
             layer,
             shape,
             rows,
-            pass.mask,
+            (pass.mask, pass.window),
             &|r| &qkv.values[r * stride..r * stride + q],
             &mut out.values,
             quantized,

@@ -11,7 +11,7 @@ use crate::{
         tower_attention,
     },
     fused::FusedMatrix,
-    ops::{Loaded, Out, RowPart, TowerOps},
+    ops::{HeadNorms, Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -121,6 +121,44 @@ impl TowerOps for CpuOps {
         out.rows.fill(x.rows, x.width(), out.next, &|r, row| {
             row.copy_from_slice(x.row(r));
             activations::activate(activation, row);
+        });
+        Ok(())
+    }
+
+    fn norm_heads(
+        &self,
+        _: &mut CpuWork,
+        layout: &TowerLayout,
+        qkv: &mut CpuRows,
+        norms: HeadNorms<'_, Vec<f32>>,
+    ) -> Result<()> {
+        let (width, hidden) = (layout.head_dim, layout.hidden());
+        let (rows, values) = (qkv.rows, DisjointSliceMut::new(&mut qkv.values));
+        each_row(rows, 3 * hidden, &|r| {
+            // SAFETY: each row belongs to one unit.
+            let row = unsafe { values.slice(r * 3 * hidden, 3 * hidden) };
+            for (at, head) in row.chunks_exact_mut(width).enumerate() {
+                match at * width / hidden {
+                    0 => kernels::rms_norm_in_place(head, norms.queries, norms.eps),
+                    1 => kernels::rms_norm_in_place(head, norms.keys, norms.eps),
+                    _ if norms.values => kernels::unit_rms_in_place(head, norms.eps),
+                    _ => {}
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn clamp(&self, _: &mut CpuWork, x: &mut CpuRows, part: RowPart, bounds: &Vec<f32>) -> Result<()> {
+        let width = bounds.len() / 2;
+        let (least, most) = bounds.split_at(width);
+        let x = DisjointSliceMut::new(&mut x.values);
+        each_row(part.rows, width, &|r| {
+            // SAFETY: each row belongs to one unit.
+            let row = unsafe { x.slice((part.start + r) * width, width) };
+            for (value, (least, most)) in row.iter_mut().zip(least.iter().zip(most)) {
+                *value = value.max(*least).min(*most);
+            }
         });
         Ok(())
     }

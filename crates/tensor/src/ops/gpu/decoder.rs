@@ -194,7 +194,7 @@ impl DecoderOps for GpuOps {
         let stream = &mut stream.lock();
         Ok(cache.with(|cache| match norms {
             None => attention.store(stream, qkv, Some(angles), cache, layer),
-            Some(HeadNorms { queries, keys, eps }) => {
+            Some(HeadNorms { queries, keys, eps, .. }) => {
                 let norms = NormedHeads { weights: [queries, keys], eps };
                 attention.store_normed(stream, qkv, angles, norms, cache, layer)
             }

@@ -94,7 +94,7 @@ impl DecoderOps for TensorOps {
     }
 
     fn begin(&self, work: &mut TensorWork, pass: &PassSpec<'_>, cache: &mut TensorCache) -> Result<()> {
-        let PassSpec { rows, layers, shape, cos, sin, mask, probe } = pass;
+        let PassSpec { rows, layers, shape, cos, sin, mask, probe, .. } = pass;
         if !cache.device().same_device(self.device()) {
             crate::bail!("the decoder and the cache are on different devices");
         }
