@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::TextConfig;
 
-/// What the language models of Gemma 4 have beyond the others. The sizes of heads in a [`TextConfig`] are those of its layers with
-/// attention over all slots.
+/// What the language models of Gemma 4 add. Head sizes in its [`TextConfig`] are those of the layers that attend to all slots.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Gemma {
     /// For each layer, whether it attends within the window.
@@ -20,9 +19,9 @@ pub struct Gemma {
     pub head_dim: usize,
     /// Base of the rotary frequencies of these layers.
     pub rope_theta: f64,
-    /// Pairs of values of a head that are rotated in the other layers; their frequencies are those of a head that is rotated whole.
+    /// Pairs of values that the other layers rotate in each head, at the frequencies of a head that is rotated whole.
     pub rotated_pairs: usize,
-    /// From this layer on the layers have no keys and values: they attend to those of the last layer of their kind before it.
+    /// From this layer on, layers have no keys and values of their own and read those of the last earlier layer of their kind.
     pub first_shared: usize,
     /// Those layers have feed-forward layers of twice the width.
     pub wide: bool,
@@ -201,7 +200,7 @@ fn kinds(types: Option<Vec<String>>, layers: usize) -> Result<Vec<bool>, String>
         .iter()
         .enumerate()
         .map(|(index, kind)| match kind.as_str() {
-            // The reference reads the last layer as one that sees all slots, whatever the file says.
+            // transformers lets the last layer see all slots, whatever the file says.
             FULL => Ok(false),
             SLIDING => Ok(index + 1 < layers),
             other => {

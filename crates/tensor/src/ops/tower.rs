@@ -57,24 +57,28 @@ pub trait TowerOps: RowOps {
         out: Out<'_, Self>,
     ) -> Result<()>;
 
-    /// Norm the queries, keys and values of `qkv` (`rows × 3 hidden`) in each head. Fails if the device does not compute it.
+    /// Norm the queries, keys and values of `qkv` (`rows × 3 hidden`) in each head. Fails unless the device computes it.
     fn norm_heads(
         &self,
-        work: &mut Self::Work,
-        layout: &Self::Layout,
-        qkv: &mut Self::Rows,
-        norms: HeadNorms<'_, Self::Vector>,
-    ) -> Result<()>;
+        _work: &mut Self::Work,
+        _layout: &Self::Layout,
+        _qkv: &mut Self::Rows,
+        _norms: HeadNorms<'_, Self::Vector>,
+    ) -> Result<()> {
+        crate::bail!("norms in the heads of a tower are computed on the CPU only")
+    }
 
-    /// Bound a part of `x`: `bounds` are the smallest value of each column, then the largest. Fails if the device does not compute
+    /// Bound a part of `x`: `bounds` are the smallest value of each column, then the largest. Fails unless the device computes
     /// it.
     fn clamp(
         &self,
-        work: &mut Self::Work,
-        x: &mut Self::Rows,
-        part: RowPart,
-        bounds: &Self::Vector,
-    ) -> Result<()>;
+        _work: &mut Self::Work,
+        _x: &mut Self::Rows,
+        _part: RowPart,
+        _bounds: &Self::Vector,
+    ) -> Result<()> {
+        crate::bail!("bounds of a tower's matrices are computed on the CPU only")
+    }
 
     /// `out` (`rows × hidden`) = softmax attention of the rotated queries and keys of `qkv` (`rows × 3 hidden`) among the rows of
     /// a temporal grid, or with `windows` within a window.

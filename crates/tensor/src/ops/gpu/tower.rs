@@ -16,7 +16,7 @@ use crate::{
         rows::filled,
         states::GpuRows,
     },
-    ops::{HeadNorms, Loaded, Out, RowPart, TowerOps},
+    ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -100,20 +100,6 @@ impl TowerOps for GpuOps {
     ) -> Result<()> {
         std::mem::swap(x, out.rows);
         Ok(elements::activate(&mut work.stream(&self.gpu).lock(), activation, out.rows)?)
-    }
-
-    fn norm_heads(
-        &self,
-        _: &mut GpuWork,
-        _: &GpuLayout,
-        _: &mut Rows,
-        _: HeadNorms<'_, Buffer>,
-    ) -> Result<()> {
-        crate::bail!("norms in the heads of a tower are computed on the CPU only")
-    }
-
-    fn clamp(&self, _: &mut GpuWork, _: &mut Rows, _: RowPart, _: &Buffer) -> Result<()> {
-        crate::bail!("bounds of a tower's matrices are computed on the CPU only")
     }
 
     fn attend_in_grids(

@@ -8,7 +8,7 @@ use crate::{
     Result, Weights,
     candle::{linear::Matrix, states::CandleRows},
     fused::FusedMatrix,
-    ops::{HeadNorms, Loaded, Out, RowPart, TowerOps},
+    ops::{Loaded, Out, RowPart, TowerOps},
     states::States,
     tower::{Activation, Tap, TowerLayout},
 };
@@ -169,20 +169,6 @@ impl TowerOps for TensorOps {
             Activation::GeluErf => x.gelu_erf()?,
         });
         Ok(())
-    }
-
-    fn norm_heads(
-        &self,
-        _: &mut TensorWork,
-        _: &TensorLayout,
-        _: &mut TensorRows,
-        _: HeadNorms<'_, Tensor>,
-    ) -> Result<()> {
-        crate::bail!("norms in the heads of a tower are computed on the CPU only")
-    }
-
-    fn clamp(&self, _: &mut TensorWork, _: &mut TensorRows, _: RowPart, _: &Tensor) -> Result<()> {
-        crate::bail!("bounds of a tower's matrices are computed on the CPU only")
     }
 
     fn attend_in_grids(
