@@ -103,7 +103,7 @@ fn the_selector_walks_the_chain_that_torch_walks() {
                 history: None,
                 forced: &[],
             };
-            BlockDrafter::new(&mut sequence, root, &head).unwrap().draft(&request).unwrap()
+            BlockDrafter::new(&mut sequence, root, &head).unwrap().draft(&request, None).unwrap()
         };
         let proposal = draft(Form::Chain);
         let want: Vec<u32> =

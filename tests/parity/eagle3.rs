@@ -37,7 +37,7 @@ pub fn drafts_as_torch(
     let (mut outs, mut own) = (Vec::new(), before.clone());
     let mut keep = |_: usize, pass: &Pass| {
         outs.push(pass.states.clone());
-        own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?;
+        own = head.own_states(pass)?.narrow(pass.states.rows() - 1, 1)?;
         Ok(())
     };
     let going = &mut |_, _| ControlFlow::Continue(());
@@ -54,7 +54,7 @@ pub fn drafts_as_torch(
         let id = head.vocabulary().map_or(best, |vocabulary| vocabulary.id(best));
         assert_eq!(i64::from(id), wanted);
         let pass = sequence.feed_input(&head.fuse(&[id], &own).unwrap(), &head.own_taps()).unwrap();
-        own = head.own_states(&pass).clone();
+        own = head.own_states(&pass).unwrap();
         row = sequence.logits(&pass.states).unwrap().to_vec().unwrap();
     }
 }
@@ -77,7 +77,7 @@ pub fn rows_stand_alone(
             let pass = sequence.feed_input(&rows, &head.own_taps()).unwrap();
             let logits = sequence.logits(&pass.states).unwrap().to_vec().unwrap();
             bits[0].extend(logits.into_iter().map(f32::to_bits));
-            bits[1].extend(head.own_states(&pass).to_vec().unwrap().into_iter().map(f32::to_bits));
+            bits[1].extend(head.own_states(&pass).unwrap().to_vec().unwrap().into_iter().map(f32::to_bits));
         }
         bits
     };

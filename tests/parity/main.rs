@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod assistant;
 mod cuts;
 mod decoder;
 mod dflash;

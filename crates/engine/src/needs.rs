@@ -67,5 +67,6 @@ const fn needs_head(recipe: Recipe) -> &'static str {
         Recipe::Eagle3 => "drafts with an EAGLE-3 head",
         Recipe::Mtp => "drafts with the target's own layer for multi-token prediction",
         Recipe::Dflash => "drafts with a DFlash head",
+        Recipe::Assistant => "drafts with an assistant",
     }
 }

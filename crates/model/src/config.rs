@@ -8,6 +8,7 @@ pub(crate) mod hybrid;
 pub(crate) mod text;
 
 pub use experts::Sparse;
+pub(crate) use gemma::GEMMA4;
 pub use gemma::{Gemma, PerLayer};
 use specreel_tensor::{
     Gate, KvType, LinearAttention, WeightType, attention::AttentionShape, convolution::ConvolutionShape,
@@ -57,6 +58,9 @@ pub struct TextConfig {
     pub deepstack: usize,
     /// What Gemma 4 has; `None` in other models.
     pub gemma: Option<Gemma>,
+    /// Of an assistant, whose layers have queries alone: the places of the target's keys and values that they read, among its
+    /// layers that see all slots, and among those with a window. `None` in other models.
+    pub assists: Option<[usize; 2]>,
     /// Added to the mean square in norms.
     pub norm_eps: f32,
     /// Longest context that the checkpoint supports.
@@ -86,9 +90,9 @@ impl TextConfig {
 
     /// Number of layers with full attention: those that have keys and values of all slots in the cache.
     pub fn attention_layers(&self) -> usize {
-        match &self.gemma {
-            Some(_) => self.layers_with_keys(false),
-            None => self.linear.map_or(self.layers, |linear| self.layers / linear.every),
+        match (&self.gemma, self.assists) {
+            (None, None) => self.linear.map_or(self.layers, |linear| self.layers / linear.every),
+            _ => self.layers_with_keys(false),
         }
     }
 
@@ -114,7 +118,7 @@ impl TextConfig {
 
     /// True if a layer has keys and values of its own.
     pub fn has_keys(&self, layer: usize) -> bool {
-        self.gemma.as_ref().is_none_or(|gemma| layer < gemma.first_shared)
+        self.assists.is_none() && self.gemma.as_ref().is_none_or(|gemma| layer < gemma.first_shared)
     }
 
     /// The shape of a layer's attention.
@@ -189,6 +193,9 @@ impl TextConfig {
     /// The place of a layer's keys and values in the cache, among the layers that see as many slots: its own, or those of the last
     /// layer of its kind that has some.
     pub(crate) fn cache_layer(&self, layer: usize) -> usize {
+        if let Some(places) = self.assists {
+            return places[usize::from(self.is_sliding(layer))];
+        }
         if self.gemma.is_none() {
             return self.index_in_kind(layer);
         }

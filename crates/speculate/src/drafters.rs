@@ -8,7 +8,7 @@ use specreel_tensor::Result;
 use super::{
     auto::{CLASSES, Contender, Place, RANKS},
     confidence::class,
-    draft::{BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposal, Proposer},
+    draft::{AssistantDrafter, BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposal, Proposer},
     method::{AcceptedRows, Drafter, VisualContext},
     tree::Tree,
 };
@@ -269,10 +269,12 @@ fn proposer<'a>(
     let root = prompt.last().copied().unwrap_or_default();
     let DrafterInputs { sequence, head } = inputs;
     let sequence = sequence?;
-    let block = head.as_ref().map(DraftHeadState::layer).filter(|head| head.block().is_some());
-    Some(match block {
-        Some(head) => Box::new(BlockDrafter::new(sequence, root, head)?),
-        None => Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)),
+    Some(match head {
+        Some(head) if head.layer().assists() => Box::new(AssistantDrafter::new(sequence, root, head)),
+        Some(head) if head.layer().block().is_some() => {
+            Box::new(BlockDrafter::new(sequence, root, head.layer())?)
+        }
+        head => Box::new(ModelDrafter::new(sequence, root, dense).with_head(head)),
     })
 }
 

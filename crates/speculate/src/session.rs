@@ -353,7 +353,7 @@ impl<'a> Session<'a> {
         if most == forced.len() {
             return Ok(None);
         }
-        let proposal = drafter.draft(&DraftRequest {
+        let request = DraftRequest {
             depth: most,
             room,
             ends: self.config.ends,
@@ -371,7 +371,8 @@ impl<'a> Session<'a> {
             forced,
             form,
             unsure,
-        })?;
+        };
+        let proposal = drafter.draft(&request, Some(self.target))?;
         Ok(Some(proposal))
     }
 

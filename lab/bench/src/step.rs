@@ -88,7 +88,7 @@ struct LoadedModel {
 const fn reads_text_alone(recipe: Recipe) -> bool {
     match recipe {
         Recipe::Sparrow | Recipe::Vispec | Recipe::Hivis => true,
-        Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp | Recipe::Dflash => false,
+        Recipe::Msd | Recipe::Eagle3 | Recipe::Mtp | Recipe::Dflash | Recipe::Assistant => false,
     }
 }
 

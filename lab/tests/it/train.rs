@@ -308,7 +308,7 @@ fn passes_are_those_of_drafting(
         let mut sequence = Sequence::new(head.decoder().clone(), known + 8);
         let mut own = before.clone();
         let mut keep = |_: usize, pass: &Pass| {
-            own = head.own_states(pass).narrow(pass.states.rows() - 1, 1)?;
+            own = head.own_states(pass)?.narrow(pass.states.rows() - 1, 1)?;
             Ok(())
         };
         let at = sample.context_positions.slice(0..known);
@@ -318,7 +318,7 @@ fn passes_are_those_of_drafting(
         close(&own, 0, place);
         for pass in 1..=options.recursions {
             let row = head.fuse(ids_at(known + pass), &own).unwrap();
-            own = head.own_states(&sequence.feed_input(&row, &head.own_taps()).unwrap()).clone();
+            own = head.own_states(&sequence.feed_input(&row, &head.own_taps()).unwrap()).unwrap();
             close(&own, pass, place);
         }
     }

@@ -56,11 +56,13 @@ pub struct Options {
 
 impl Options {
     /// The defaults of a recipe. Losses, optimizer and noise are EAGLE's, on which the other recipes build. There is no training of
-    /// [`Recipe::Mtp`] layers; its defaults are MSD's. EAGLE-3 and DFlash have one stage, and their papers' defaults.
+    /// [`Recipe::Mtp`] layers and [`Recipe::Assistant`]s; their defaults are MSD's. EAGLE-3 and DFlash have one stage, and their papers' defaults.
     pub fn of(recipe: Recipe) -> Self {
         let (visual_rows, hidden, recursions) = match recipe {
             Recipe::Sparrow => (VisualRows::Middle, 0.5, 1),
-            Recipe::Msd | Recipe::Mtp | Recipe::Dflash => (VisualRows::Embeddings, 0.0, 0),
+            Recipe::Msd | Recipe::Mtp | Recipe::Dflash | Recipe::Assistant => {
+                (VisualRows::Embeddings, 0.0, 0)
+            }
             Recipe::Eagle3 => (VisualRows::Embeddings, 0.0, 6),
             Recipe::Vispec => (VisualRows::Embeddings, 0.0, 1),
             Recipe::Hivis => (VisualRows::Embeddings, 1.0, 2),

@@ -41,7 +41,7 @@ fn siblings_share_the_distribution_that_they_were_taken_from() {
     let vocab = reader.vocab;
     for form in [Form::Dynamic { nodes: 11, width: 3 }, Form::TwoBranch, Form::Chain] {
         let asked = DraftRequest { distributions: true, ..order(form, 4, &[], vocab) };
-        let proposal = reader.drafter().draft(&asked).unwrap();
+        let proposal = reader.drafter().draft(&asked, None).unwrap();
         let nodes = proposal.tree.nodes();
         assert_eq!(proposal.distributions.len(), nodes.len());
         for (node, q) in nodes.iter().zip(&proposal.distributions) {
@@ -81,7 +81,7 @@ impl Reader {
 
     fn propose(&mut self, form: Form<'_>, depth: usize, ends: &[u32]) -> Proposal {
         let vocab = self.vocab;
-        self.drafter().draft(&order(form, depth, ends, vocab)).unwrap()
+        self.drafter().draft(&order(form, depth, ends, vocab), None).unwrap()
     }
 
     /// The tokens after the root and these ids with their probabilities, most likely first, drafted as a chain.
@@ -241,14 +241,14 @@ fn accepted_paths_leave_the_drafters_cache_as_reading_would() {
             let own = 17;
             let mut drafter = reader.drafter();
             let base = 0;
-            let proposal = drafter.draft(&order(form.clone(), 5, &[], vocab)).unwrap();
+            let proposal = drafter.draft(&order(form.clone(), 5, &[], vocab), None).unwrap();
             drafter.commit(&proposal, &path, own, &target, base, &states).unwrap();
-            let gone_on = drafter.draft(&order(Form::Static(&template), 5, &[], vocab)).unwrap();
+            let gone_on = drafter.draft(&order(Form::Static(&template), 5, &[], vocab), None).unwrap();
 
             let ids: Vec<u32> = path.iter().map(|&node| proposal.tree.nodes()[node].id).collect();
             reader.after(&ids);
             let mut fresh = ModelDrafter::new(&mut reader.sequence, own, false);
-            let read = fresh.draft(&order(Form::Static(&template), 5, &[], vocab)).unwrap();
+            let read = fresh.draft(&order(Form::Static(&template), 5, &[], vocab), None).unwrap();
             assert_eq!(gone_on.tree, read.tree, "{form:?} {path:?}");
         }
     }
@@ -287,14 +287,15 @@ fn true_states_come_back_after_every_verdict() {
     let own = 17;
     for form in forms {
         let order = |form| order(form, 5, &[], vocab);
-        let tree = bench.with_layer(|parts, _| parts.drafter().draft(&order(form.clone())).unwrap().tree);
+        let tree =
+            bench.with_layer(|parts, _| parts.drafter().draft(&order(form.clone()), None).unwrap().tree);
         let mut paths: Vec<Vec<usize>> = (0..tree.len()).map(|node| tree.path(node)).collect();
         paths.push(vec![]);
         for path in paths {
             let (gone_on, read) = bench.with_layer(|parts, target| {
                 let root = parts.root;
                 let mut drafter = parts.drafter();
-                let proposal = drafter.draft(&order(form.clone())).unwrap();
+                let proposal = drafter.draft(&order(form.clone()), None).unwrap();
                 let nodes = proposal.tree.nodes();
                 let rows: Vec<u32> = [root].into_iter().chain(nodes.iter().map(|node| node.id)).collect();
                 let (base, depths) = (target.len(), proposal.tree.depths());
@@ -303,7 +304,7 @@ fn true_states_come_back_after_every_verdict() {
                 let kept: Vec<usize> = [0].into_iter().chain(path.iter().map(|node| node + 1)).collect();
                 target.keep(base, &kept);
                 drafter.commit(&proposal, &path, own, target, base, &pass.states).unwrap();
-                let gone_on = drafter.draft(&order(Form::Static(&template))).unwrap();
+                let gone_on = drafter.draft(&order(Form::Static(&template)), None).unwrap();
                 drop(drafter);
 
                 // Another one reads the same text token by token, each with the state before it.
@@ -312,10 +313,10 @@ fn true_states_come_back_after_every_verdict() {
                     kept.iter().map(|&row| pass.states.narrow(row, 1).unwrap()).collect();
                 let mut fresh = parts.drafter();
                 for (id, state) in ids.into_iter().zip(states) {
-                    fresh.draft(&order(Form::Chain)).unwrap();
+                    fresh.draft(&order(Form::Chain), None).unwrap();
                     fresh.commit(&Proposal::default(), &[], id, target, base, &state).unwrap();
                 }
-                let read = fresh.draft(&order(Form::Static(&template))).unwrap();
+                let read = fresh.draft(&order(Form::Static(&template)), None).unwrap();
                 target.truncate(base);
                 (gone_on, read)
             });

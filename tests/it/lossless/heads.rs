@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use candle_core::{DType, Device, Tensor};
 use specreel_checkpoint::Checkpoint;
 use specreel_model::{
+    config::Gemma,
     draft_head::{DraftHead, layer_of},
     family::VideoLlm,
 };
@@ -229,4 +230,94 @@ pub fn dflash(target: &VideoLlm, second: bool) -> DraftHead {
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
     candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
     DraftHead::load(dir.path(), target.decoder()).unwrap()
+}
+
+/// An assistant of a target of the family of Gemma 4, whose drafts are what the target's state before a token speaks for, disturbed by
+/// random layers; a `clustered` one with logits for the ids of some clusters alone. `None` for other targets.
+pub fn assistant(target: &VideoLlm, clustered: bool) -> Option<DraftHead> {
+    let c = target.decoder().config();
+    let Gemma { window, kv_heads, head_dim, rope_theta, rotated_pairs, .. } = c.gemma.as_ref()?;
+    let (d, cpu) = (c.hidden, &Device::Cpu);
+    let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
+    let mut tensors = HashMap::new();
+    let ones = |width: usize| Tensor::ones(width, DType::F32, cpu).unwrap();
+    for (layer, width) in [*head_dim, c.head_dim].into_iter().enumerate() {
+        let mut random = |name: &str, shape: [usize; 2], scale: f32| {
+            let name = format!("model.layers.{layer}.{name}.weight");
+            let values = noise(shape[0] * shape[1], (name.len() + 31 * layer) as u64);
+            tensors.insert(name, tensor(values.into_iter().map(|v| v * scale).collect(), &shape));
+        };
+        random("self_attn.q_proj", [c.heads * width, d], 0.3);
+        random("self_attn.o_proj", [d, c.heads * width], 0.3);
+        random("mlp.gate_proj", [48, d], 0.3);
+        random("mlp.up_proj", [48, d], 0.3);
+        random("mlp.down_proj", [d, 48], 0.3);
+        let norms = ["input", "post_attention", "pre_feedforward", "post_feedforward"];
+        for name in norms {
+            // What the sublayers add is small.
+            let weight = if name.starts_with("post") { 0.15 } else { 1.0 };
+            tensors
+                .insert(format!("model.layers.{layer}.{name}_layernorm.weight"), (ones(d) * weight).unwrap());
+        }
+        tensors.insert(format!("model.layers.{layer}.self_attn.q_norm.weight"), ones(width));
+        tensors.insert(format!("model.layers.{layer}.layer_scalar"), ones(1));
+    }
+    tensors.insert("model.norm.weight".to_owned(), ones(d));
+    // Of embedding and state the state.
+    let last = (0..2 * d * d).map(|i| if i % (2 * d) == d + i / (2 * d) { 1.0 } else { 0.0 }).collect();
+    tensors.insert("pre_projection.weight".to_owned(), tensor(last, &[d, 2 * d]));
+    let same = (0..d * d).map(|i| if i % d == i / d { 1.0 } else { 0.0 }).collect();
+    tensors.insert("post_projection.weight".to_owned(), tensor(same, &[d, d]));
+    let ids: Vec<u32> = (0..c.vocab as u32).collect();
+    let table = target.decoder().embed(&ids).unwrap().to_vec().unwrap();
+    tensors.insert("model.embed_tokens.weight".to_owned(), tensor(table, &[c.vocab, d]));
+    let clusters = (2..20).rev().find(|count| c.vocab.is_multiple_of(*count)).unwrap();
+    if clustered {
+        tensors.insert(
+            "masked_embedding.centroids.weight".to_owned(),
+            tensor(noise(clusters * d, 3), &[clusters, d]),
+        );
+        let mixed: Vec<i64> = (0..c.vocab).map(|place| (place * 7 % c.vocab) as i64).collect();
+        let mixed = if c.vocab.is_multiple_of(7) { (0..c.vocab as i64).rev().collect() } else { mixed };
+        let order = Tensor::from_vec(mixed, &[c.vocab], cpu).unwrap();
+        tensors.insert("masked_embedding.token_ordering".to_owned(), order);
+    }
+    let config = serde_json::json!({
+        "architectures": ["Gemma4AssistantForCausalLM"],
+        "model_type": "gemma4_assistant",
+        "backbone_hidden_size": d,
+        "use_ordered_embeddings": clustered,
+        "num_centroids": clusters,
+        "centroid_intermediate_top_k": clusters.div_ceil(2),
+        "tie_word_embeddings": true,
+        "text_config": {
+            "model_type": "gemma4_text",
+            "hidden_size": d,
+            "intermediate_size": 48,
+            "num_hidden_layers": 2,
+            "num_kv_shared_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "sliding_window": window,
+            "num_attention_heads": c.heads,
+            "num_key_value_heads": kv_heads,
+            "head_dim": head_dim,
+            "global_head_dim": c.head_dim,
+            "hidden_size_per_layer_input": 0,
+            "vocab_size_per_layer_input": 0,
+            "rms_norm_eps": c.norm_eps,
+            "rope_parameters": {
+                "full_attention": {
+                    "rope_type": "proportional",
+                    "rope_theta": c.rope_theta,
+                    "partial_rotary_factor": 2.0 * *rotated_pairs as f64 / c.head_dim as f64,
+                },
+                "sliding_attention": { "rope_type": "default", "rope_theta": rope_theta },
+            },
+            "vocab_size": c.vocab,
+        },
+    });
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, dir.path().join("model.safetensors")).unwrap();
+    Some(DraftHead::load(dir.path(), target.decoder()).unwrap())
 }

@@ -1,6 +1,7 @@
 //! Exact acceptance emits, bit for bit, what autoregressive decoding emits; sampled acceptance draws from its distribution.
 
 mod accelerator;
+mod assistants;
 mod drafted_trees;
 mod gates;
 mod heads;
@@ -34,7 +35,7 @@ const FAMILIES: [&[&str]; 11] = [
     &["qwen3_5_moe", "qwen3_5_moe_untied"],
     // The types of the files, whichever is requested.
     &["gguf/mix/model-q4_k_m.gguf", "gguf/gqa_tied/model-q8_0.gguf", "gguf/gqa_tied/model-q4_0.gguf"],
-    &["gemma4", "gemma4_plain"],
+    &["gemma4", "gemma4_plain", "gguf/gemma4/model-q8_0.gguf"],
 ];
 
 /// Contexts that leave nothing out.
@@ -122,7 +123,7 @@ fn exact_acceptance_is_autoregressive_decoding() {
 /// All that can propose, under every shape and schedule that goes with it.
 fn speculative() -> Vec<Method> {
     let (model, own) = (Drafter::Model {}, Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash] =
+    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash, _] =
         Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     let lookup = Drafter::Lookup { ngram: 3, min_ngram: 1, occurrence: Occurrence::Latest };
     let drafters = [
@@ -355,11 +356,60 @@ fn limit_of_chi_square(degrees: usize) -> f64 {
     degrees as f64 * (1.0 - part + 4.0 * part.sqrt()).powi(3)
 }
 
+/// The texts of sampled acceptance have the target's own probabilities, where the token that it likes second best ends a text. Returns how
+/// many ended early.
+fn keeps_the_distribution(
+    bench: &mut Bench,
+    sampled: &Method,
+    (temperature, top_p): (f32, f32),
+    limit: usize,
+) -> usize {
+    const RUNS: u64 = 3000;
+    let mut early = 0;
+    let sampler = |seed| Sampler { temperature, top_p, seed, ..Sampler::GREEDY };
+    // The token that autoregressive decoding likes second best ends a text.
+    bench.end_with(&[]);
+    let first = bench.texts(sampler(0), 1);
+    let mut ranked: Vec<_> = first.into_iter().collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    bench.end_with(&ranked[1].0);
+    let expected = bench.texts(sampler(0), limit);
+    assert!((expected.values().sum::<f64>() - 1.0).abs() < 1e-4);
+    let mut counts = std::collections::BTreeMap::<Vec<u32>, f64>::new();
+    let (mut accepted, mut judged) = (0, 0);
+    for seed in 0..RUNS {
+        let written = bench.write(sampled, sampler(seed), limit);
+        (accepted, judged) = (accepted + written.accepted, judged + written.judged);
+        early += usize::from(written.ids.len() < limit);
+        assert!(expected.contains_key(&written.ids), "{:?} is not in the nucleus", written.ids);
+        *counts.entry(written.ids).or_default() += 1.0;
+    }
+    // Texts of which fewer than five are to be expected count as one.
+    let (mut chi, mut cells, mut rare) = (0.0, 0, (0.0, 0.0));
+    for (text, p) in &expected {
+        let (n, want) = (counts.get(text).copied().unwrap_or(0.0), p * RUNS as f64);
+        if want < 5.0 {
+            rare = (rare.0 + n, rare.1 + want);
+        } else {
+            chi += (n - want).powi(2) / want;
+            cells += 1;
+        }
+    }
+    if rare.1 >= 5.0 {
+        chi += (rare.0 - rare.1).powi(2) / rare.1;
+        cells += 1;
+    }
+    let what = format!("{} at {temperature}, {top_p}: {cells} cells", sampled.describe());
+    assert!(cells >= 6, "{what}");
+    assert!(chi < limit_of_chi_square(cells - 1), "{what}, chi-square {chi}");
+    assert!(accepted > 100 && judged - accepted > 100, "{what}, {accepted} of {judged}");
+    early
+}
+
 /// Whole texts under a nucleus, where the two models rule out different tokens and a text may end early: the counts of
 /// sampled acceptance against the target's own probabilities.
 #[test]
 fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
-    const RUNS: u64 = 3000;
     let mut bench = Bench::new("gqa_tied", "nested_bf16", WeightType::F32, 1);
     bench.restrict(6);
     let chain = |drafter, context| method(drafter, context, 3, Acceptance::Sampled {});
@@ -384,43 +434,7 @@ fn sampled_acceptance_keeps_the_distribution_of_texts_under_a_nucleus() {
         (&own, 6.0, 0.75, 3),
         (&parallel, 6.0, 0.8, 4),
     ] {
-        let sampler = |seed| Sampler { temperature, top_p, seed, ..Sampler::GREEDY };
-        // The token that autoregressive decoding likes second best ends a text.
-        bench.end_with(&[]);
-        let first = bench.texts(sampler(0), 1);
-        let mut ranked: Vec<_> = first.into_iter().collect();
-        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-        bench.end_with(&ranked[1].0);
-        let expected = bench.texts(sampler(0), limit);
-        assert!((expected.values().sum::<f64>() - 1.0).abs() < 1e-4);
-        let mut counts = std::collections::BTreeMap::<Vec<u32>, f64>::new();
-        let (mut accepted, mut judged) = (0, 0);
-        for seed in 0..RUNS {
-            let written = bench.write(sampled, sampler(seed), limit);
-            (accepted, judged) = (accepted + written.accepted, judged + written.judged);
-            early += usize::from(written.ids.len() < limit);
-            assert!(expected.contains_key(&written.ids), "{:?} is not in the nucleus", written.ids);
-            *counts.entry(written.ids).or_default() += 1.0;
-        }
-        // Texts of which fewer than five are to be expected count as one.
-        let (mut chi, mut cells, mut rare) = (0.0, 0, (0.0, 0.0));
-        for (text, p) in &expected {
-            let (n, want) = (counts.get(text).copied().unwrap_or(0.0), p * RUNS as f64);
-            if want < 5.0 {
-                rare = (rare.0 + n, rare.1 + want);
-            } else {
-                chi += (n - want).powi(2) / want;
-                cells += 1;
-            }
-        }
-        if rare.1 >= 5.0 {
-            chi += (rare.0 - rare.1).powi(2) / rare.1;
-            cells += 1;
-        }
-        let what = format!("{} at {temperature}, {top_p}: {cells} cells", sampled.describe());
-        assert!(cells >= 6, "{what}");
-        assert!(chi < limit_of_chi_square(cells - 1), "{what}, chi-square {chi}");
-        assert!(accepted > 100 && judged - accepted > 100, "{what}, {accepted} of {judged}");
+        early += keeps_the_distribution(&mut bench, sampled, (temperature, top_p), limit);
     }
     assert!(early > 1000, "{early} texts ended early");
 }

@@ -57,7 +57,8 @@ fn drafter(rng: &mut ChaCha8Rng) -> Drafter {
         4..=5 => Drafter::SELF,
         6 => Drafter::Target { dtype: SelfDraftType::Of(pick(rng, &[WeightType::Q8_0, WeightType::Q4_0])) },
         7..=8 => Drafter::EarlyExit { depth: pick(rng, &[0.01, 0.5, 0.99]) },
-        9..=10 => Drafter::Head { recipe: pick(rng, &Recipe::ALL) },
+        // Assistants are for one family.
+        9..=10 => Drafter::Head { recipe: pick(rng, &Recipe::ALL[..7]) },
         _ => Drafter::Lookup {
             ngram: pick(rng, &[3, 16]),
             min_ngram: pick(rng, &[1, 2]),

@@ -29,7 +29,7 @@ fn bench(family: &[&str]) -> Bench {
 /// All contexts, each with a drafter that it goes with.
 pub fn methods(keep: f64) -> Vec<Method> {
     let (model, own) = (&Drafter::Model {}, &Drafter::SELF);
-    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash] =
+    let [sparrow, msd, vispec, hivis, eagle3, mtp, dflash, _] =
         &Recipe::ALL.map(|recipe| Drafter::Head { recipe });
     [
         (model, "full"),

@@ -158,7 +158,7 @@ impl Bench {
     pub fn apart(name: &str, small: &str, devices: [&ComputeDevice; 2], seed: u64) -> Self {
         let load = |name, device| VideoLlm::load_on(&fixture(name), device, &mut |_, _| {}).unwrap();
         let (target, small) = (load(name, devices[0]), load(small, devices[1]));
-        let layers = vec![
+        let mut layers = vec![
             layer(name, &target, Recipe::Sparrow, VisualRows::Middle),
             layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
             layer(name, &target, Recipe::Vispec, VisualRows::Embeddings),
@@ -168,6 +168,7 @@ impl Bench {
             // Each in half of the benches.
             heads::dflash(&target, seed % 2 == 1),
         ];
+        layers.extend(heads::assistant(&target, seed % 2 == 1));
         let turn = seed as usize % 3;
         let grid = target.processor().visual_grid(noise(&target, seed).grid).unwrap();
         let clip = ClipFacts::steady(grid, grid.t * target.processor().config().temporal, 2.0);

@@ -168,6 +168,7 @@ impl Adviser {
                 let given = given.map(|name| vec!["--drafter".to_owned(), name]).unwrap_or_default();
                 let name = match recipe {
                     Recipe::Mtp => "multi-token prediction".to_owned(),
+                    Recipe::Assistant => "assistant".to_owned(),
                     recipe => format!("{} head", recipe.name()),
                 };
                 (name, [given, words(&["--method", "auto"])].concat())

@@ -6,7 +6,9 @@
 use std::cmp::min;
 
 use super::{
-    knowledge::{calibration, decoder_of, further, key, later_choice, offers, passing, text_tokens},
+    knowledge::{
+        calibration, decoder_of, draft_work, further, key, later_choice, offers, passing, text_tokens,
+    },
     profile::{ModelProfile, Profile},
 };
 use crate::timing::{Part, Rate, Rates};
@@ -211,7 +213,12 @@ impl Question<'_> {
         let own = key("drafting", drafter, self.profile).and_then(|key| Some(rates.get(&key)?.0));
         let of_model = || known(Part::Token).filter(|_| !matches!(drafter, Drafter::Target { .. }));
         let token = own.or_else(of_model).unwrap_or_else(|| speeds.token.times(self.density(drafter)));
-        [tower.ms(&work) + prompt.ms(&read), token.ms(&mac_count::token(&config, slots))]
+        let row_ms = draft_work(drafter, self.profile, slots).map_or(0.0, |work| token.ms(&work));
+        // An assistant reads no prompt.
+        if *drafter == (Drafter::Head { recipe: Recipe::Assistant }) {
+            return [0.0, row_ms];
+        }
+        [tower.ms(&work) + prompt.ms(&read), row_ms]
     }
 
     /// Bytes that a row of this drafter reads for a multiply-add, relative to the target's: a row takes mostly the time of reading

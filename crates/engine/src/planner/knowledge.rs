@@ -11,7 +11,12 @@ use super::{
     profile::{ModelProfile, Profile},
 };
 use crate::timing::{Part, Rate, Rates, rates::Identity};
-use specreel_model::{config::TextConfig, family::VideoLlm, mac_count};
+use specreel_model::{
+    config::TextConfig,
+    draft_head::Recipe,
+    family::VideoLlm,
+    mac_count::{self, MacCount},
+};
 use specreel_record::{Stats, StopReason, median};
 use specreel_speculate::{
     Acceptance, Drafted, Drafter, Finished, Method, Schedule, Shape,
@@ -69,6 +74,16 @@ pub(super) fn decoder_of(drafter: &Drafter, profile: &Profile) -> Option<TextCon
         (Drafter::Model {}, Some(drafter)) => Some(drafter.text.clone()),
         (Drafter::Head { .. }, _) => Some(TextConfig { layers: 1, ..target.clone() }),
         _ => Some(target.clone()),
+    }
+}
+
+/// What a draft after so many slots takes; `None` if nothing is computed for it.
+pub(super) fn draft_work(drafter: &Drafter, profile: &Profile, slots: usize) -> Option<MacCount> {
+    match (drafter, &profile.assistant) {
+        (Drafter::Head { recipe: Recipe::Assistant }, Some(own)) => {
+            Some(own.mac_count(slots, profile.target.text.hidden))
+        }
+        _ => decoder_of(drafter, profile).map(|config| mac_count::token(&config, slots)),
     }
 }
 
@@ -176,8 +191,8 @@ fn learn_drafting(
         }
     }
     let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
-    let taken = decoder_of(&method.drafter, profile)
-        .and_then(|config| Rate::of(&mac_count::token(&config, slots), row_ms, &Rate::unknown(Part::Token)));
+    let taken = draft_work(&method.drafter, profile, slots)
+        .and_then(|work| Rate::of(&work, row_ms, &Rate::unknown(Part::Token)));
     if let (Some(key), Some(rate)) = (key("drafting", &method.drafter, profile), taken) {
         rates.learn(&key, rate);
     }

@@ -6,7 +6,7 @@ use specreel_checkpoint::ModelFiles;
 use specreel_model::{
     ModelSpec, ReadModel as _,
     config::TextConfig,
-    draft_head::{DraftHeadConfig, mtp},
+    draft_head::{AssistantConfig, DraftHeadConfig, mtp},
     family::VideoLlm,
     inspect::Reads,
     vision::TowerConfig,
@@ -64,6 +64,7 @@ impl ModelProfile {
 pub(crate) struct Profile {
     pub target: ModelProfile,
     pub drafter: Option<ModelProfile>,
+    pub assistant: Option<AssistantConfig>,
     pub parts: LoadedParts,
 }
 
@@ -72,6 +73,7 @@ impl Profile {
         Self {
             target: ModelProfile::of(&models.target),
             drafter: models.drafter.as_ref().map(ModelProfile::of),
+            assistant: models.heads.iter().find_map(|head| head.config().assistant.clone()),
             parts: models.parts(),
         }
     }
@@ -90,14 +92,15 @@ impl Profile {
             };
             ModelProfile::read(&files, &reads, &device)
         });
-        let heads = spec.heads.iter().map(|dir| Ok(DraftHeadConfig::read(dir)?.recipe.name().to_owned()));
+        let heads = spec.heads.iter().map(|dir| DraftHeadConfig::read(dir)).collect::<Result<Vec<_>, _>>()?;
         let parts = LoadedParts {
             drafter: spec.drafter.is_some(),
-            heads: heads.collect::<Result<_, Failure>>()?,
+            heads: heads.iter().map(|head| head.recipe.name().to_owned()).collect(),
             mtp: mtp::is_in(&files.checkpoint()?),
             linear_attention: target.text.linear.is_some(),
         };
-        Ok(Self { target, drafter: drafter.transpose()?, parts })
+        let assistant = heads.into_iter().find_map(|head| head.assistant);
+        Ok(Self { target, drafter: drafter.transpose()?, assistant, parts })
     }
 }
 

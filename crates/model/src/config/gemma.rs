@@ -4,7 +4,37 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::TextConfig;
+use super::{
+    TextConfig,
+    text::{Axes, LanguageModel, Sizes},
+};
+
+/// What the language models of Gemma 4 fix.
+pub(crate) const GEMMA4: LanguageModel = LanguageModel {
+    model_type: "gemma4",
+    bias: false,
+    qk_norm: true,
+    interleaved: None,
+    axes: Axes::One,
+    deepstack: false,
+    hybrid: None,
+    experts: None,
+    gemma: true,
+    refused: &[],
+    video_token: &["video_token_id"],
+    default_video_token: Some(258_884),
+    rope_theta: 1e6,
+    max_positions: 131_072,
+    sizes: Some(Sizes {
+        hidden: 2304,
+        intermediate: 9216,
+        layers: 30,
+        heads: 8,
+        kv_heads: Some(4),
+        head_dim: Some(256),
+        vocab: 262_144,
+    }),
+};
 
 /// What the language models of Gemma 4 add. Head sizes in its [`TextConfig`] are those of the layers that attend to all slots.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -75,6 +105,8 @@ struct Raw {
     hidden_activation: Option<String>,
     tie_word_embeddings: Option<bool>,
     rope_parameters: Option<RawRopes>,
+    /// Of an assistant: the width of its target's states.
+    backbone_hidden_size: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]
@@ -134,7 +166,7 @@ pub(super) fn resolve(merged: &Value, c: TextConfig) -> Result<TextConfig, Strin
     let shared = raw.num_kv_shared_layers.unwrap_or(0);
     let first_shared = c.layers.saturating_sub(shared);
     let own = |kind: bool| sliding[..first_shared].contains(&kind);
-    if shared > 0 && sliding.iter().any(|kind| !own(*kind)) {
+    if shared > 0 && raw.backbone_hidden_size.is_none() && sliding.iter().any(|kind| !own(*kind)) {
         return Err(format!(
             "`num_kv_shared_layers` is {shared}: a kind of layer would have no keys and values"
         ));
@@ -162,7 +194,7 @@ pub(super) fn resolve(merged: &Value, c: TextConfig) -> Result<TextConfig, Strin
     }
     let vocab = raw.vocab_size_per_layer_input.unwrap_or(c.vocab);
     let visual = raw.pad_token_id.unwrap_or(0);
-    if visual as usize >= vocab.min(c.vocab) {
+    if width > 0 && visual as usize >= vocab.min(c.vocab) {
         return Err(format!("`pad_token_id` is {visual}, but there are {} embeddings", vocab.min(c.vocab)));
     }
     let per_layer = (width > 0).then_some(PerLayer { width, layers: c.layers, vocab, visual });

@@ -284,6 +284,7 @@ impl RawText {
             sparse: model.experts.as_ref().map(|experts| experts.resolve(merged)).transpose()?,
             convolution: None,
             gemma: None,
+            assists: None,
             deepstack: 0,
             norm_eps: self.rms_norm_eps.unwrap_or(1e-6) as f32,
             max_positions: self.max_position_embeddings.unwrap_or(model.max_positions),

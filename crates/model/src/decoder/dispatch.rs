@@ -11,7 +11,7 @@ use super::{DraftVocabulary, Input, Logits, Mask, Pass, Positions, States, Taps,
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    Result,
+    Result, Weights,
     fused::FusedMatrix,
     ops::{HeldWeights as _, Loaded, RowOps},
     store::check_maps,
@@ -153,6 +153,15 @@ pub trait DeviceDecoder: Send + Sync {
         outputs: Option<usize>,
     ) -> Loaded<Decoder>;
 
+    /// An assistant: layers with queries alone, which attend to this model's keys and values ([`DeviceDecoder::assist`]), and a head of
+    /// their own. Embeddings are this model's.
+    fn with_assisting_layers(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        head: &FusedMatrix,
+    ) -> Loaded<Decoder>;
+
     /// The ids that the rows of its head stand for; `None` if they are all, in order.
     fn vocabulary(&self) -> Option<&DraftVocabulary>;
 
@@ -160,7 +169,7 @@ pub trait DeviceDecoder: Send + Sync {
     fn short(&self, checkpoint: &Checkpoint, vocabulary: DraftVocabulary) -> Loaded<Decoder>;
 
     /// Load a matrix onto this decoder's device, in its weight type.
-    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix>;
+    fn matrix(&self, list: &FusedMatrix, weights: &dyn Weights) -> Loaded<Matrix>;
 
     /// Width of the states: of all rows that leave a pass, and of rows that enter it without DeepStack levels.
     fn width(&self) -> usize {
@@ -229,6 +238,17 @@ pub trait DeviceDecoder: Send + Sync {
         mask: &Mask,
         cache: &mut Cache,
         taps: &Taps,
+        workspace: &mut Workspace,
+    ) -> Result<Pass>;
+
+    /// Run rows (`rows × width`) of an assistant through its layers, which attend to the slots of a target's cache, all of the rows at one
+    /// position. The cache stays as it is. Fails if the model is no assistant, the rows have another width, or the cache is empty
+    /// or of another device.
+    fn assist(
+        &self,
+        rows: &States,
+        position: u32,
+        cache: &mut Cache,
         workspace: &mut Workspace,
     ) -> Result<Pass>;
 

@@ -21,6 +21,7 @@ mod on_device;
 pub mod parts;
 pub mod rope;
 mod row_check;
+mod run;
 pub mod self_test;
 pub mod sequence;
 mod shortlist;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::layer_inputs::LayerInputs;
 use super::{
     Cache, Decoder, DraftVocabulary, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
     buffers::PassBuffers,
@@ -10,42 +9,43 @@ use super::{
     check_pass,
     dispatch::{DeviceDecoder, SequenceCache},
     layer::{DecoderLayer, Mixer},
-    parts::{self, FeedForward},
+    layer_inputs::LayerInputs,
+    parts,
     rope::Rope,
+    run::CheckedPass,
     shortlist::{self, ShortRows},
 };
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, Gate, Result,
+    CheckpointError, Result, Weights,
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, Residual, RowPart},
-    recurrent::RecurrentPass,
+    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, RowPart},
     states::{States, with_slice},
     store::check_maps,
 };
 
 pub(super) struct OnDevice<D: DecoderOps> {
     pub(super) ops: D,
-    config: TextConfig,
+    pub(super) config: TextConfig,
     /// `vocab × hidden`: rows are looked up, not multiplied.
-    table: Arc<D::Table>,
+    pub(super) table: Arc<D::Table>,
     /// A draft head's projection of its input rows.
     projection: Option<Arc<D::Matrix>>,
-    layers: Vec<Arc<DecoderLayer<D>>>,
-    norm: Arc<Norm<D::Vector>>,
+    pub(super) layers: Vec<Arc<DecoderLayer<D>>>,
+    pub(super) norm: Arc<Norm<D::Vector>>,
     pub(super) head: Arc<D::Matrix>,
     /// The ids of the head's rows, if they are not all.
     vocabulary: Option<Arc<DraftVocabulary>>,
-    rope: Rope,
+    pub(super) rope: Rope,
     /// Of layers that attend within a window.
-    sliding_rope: Option<Rope>,
+    pub(super) sliding_rope: Option<Rope>,
     /// What is added in each layer, of models that have such embeddings.
-    layer_inputs: Option<Arc<LayerInputs<D>>>,
+    pub(super) layer_inputs: Option<Arc<LayerInputs<D>>>,
     /// The factor of embeddings, also for a draft head that shares them.
-    embedding_scale: f32,
+    pub(super) embedding_scale: f32,
     /// The bound of logits, if they have one.
     logit_cap: Option<f32>,
 }
@@ -141,19 +141,19 @@ impl<D: DecoderOps> OnDevice<D> {
     }
 
     /// Values of the queries, keys and values before the state of a row that enters, if they enter with it.
-    fn entered(&self) -> Option<usize> {
+    pub(super) fn entered(&self) -> Option<usize> {
         let c = &self.config;
         let enters = self.layers.first().is_some_and(|layer| layer.entry.is_none());
         enters.then_some((c.heads + 2 * c.kv_heads) * c.head_dim)
     }
 
-    fn shape(&self) -> AttentionShape {
+    pub(super) fn shape(&self) -> AttentionShape {
         let c = &self.config;
         AttentionShape { heads: c.heads, kv_heads: c.kv_heads, head_dim: c.head_dim }
     }
 
     /// The shape of attention within a window, if the model has it.
-    fn sliding_shape(&self) -> Option<AttentionShape> {
+    pub(super) fn sliding_shape(&self) -> Option<AttentionShape> {
         let gemma = self.config.gemma.as_ref()?;
         Some(AttentionShape { heads: self.config.heads, kv_heads: gemma.kv_heads, head_dim: gemma.head_dim })
     }
@@ -218,6 +218,18 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         Ok(Decoder::new(Self { head, ..self.around(vec![layer], checkpoint, config)? }))
     }
 
+    fn with_assisting_layers(
+        &self,
+        checkpoint: &Checkpoint,
+        config: &TextConfig,
+        head: &FusedMatrix,
+    ) -> Loaded<Decoder> {
+        let layers = (0..config.layers).map(|index| DecoderLayer::load(&self.ops, checkpoint, config, index));
+        let layers = layers.collect::<Loaded<_>>()?;
+        let head = Arc::new(self.ops.matrix(head, checkpoint)?);
+        Ok(Decoder::new(Self { head, logit_cap: None, ..self.around(layers, checkpoint, config)? }))
+    }
+
     fn vocabulary(&self) -> Option<&DraftVocabulary> {
         self.vocabulary.as_deref()
     }
@@ -229,8 +241,8 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         Ok(Decoder::new(Self { head, vocabulary, ..self.clone() }))
     }
 
-    fn matrix(&self, list: &FusedMatrix, checkpoint: &Checkpoint) -> Loaded<Matrix> {
-        Ok(Matrix::new::<D>(list.inputs, self.ops.matrix(list, checkpoint)?))
+    fn matrix(&self, list: &FusedMatrix, weights: &dyn Weights) -> Loaded<Matrix> {
+        Ok(Matrix::new::<D>(list.inputs, self.ops.matrix(list, weights)?))
     }
 
     fn config(&self) -> &TextConfig {
@@ -336,209 +348,51 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         taps: &Taps,
         workspace: &mut Workspace,
     ) -> Result<Pass> {
-        let (c, ops) = (&self.config, &self.ops);
+        let c = &self.config;
         let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
             specreel_tensor::bail!("the decoder and the cache are on different devices")
         };
         if let Input::Ids(ids) = input {
             self.check_ids(ids)?;
         }
-        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
-        let entered = self.entered();
-        let inputs = self.layer_inputs.as_deref();
-        let width = match (entered, inputs, input) {
+        let first = taps.layers.as_ref().map_or(0, |layers| layers.start);
+        let width = match (self.entered(), self.layer_inputs.as_deref(), input) {
             (Some(values), ..) => Some(values + c.hidden),
             (None, Some(inputs), Input::States(_)) => Some(c.hidden + inputs.per_layer.values()),
             _ => None,
         };
-        let PassInput { rows, levels } =
-            check_pass(input, positions, mask, cache.len(), part.start, c, width)?;
+        let PassInput { rows, levels } = check_pass(input, positions, mask, cache.len(), first, c, width)?;
         let recurring = cache.plan(rows, mask)?;
-        let probe = taps.probe.as_ref();
-        let (cos, sin) = self.rope.tables(positions);
-        let layers = c.unbounded_layers();
-        let pass = PassSpec { rows, layers, shape: self.shape(), cos, sin, mask, window: None, probe };
-        let within = match (&self.sliding_rope, self.sliding_shape(), &c.gemma) {
-            (Some(rope), Some(shape), Some(gemma)) => {
-                let ((cos, sin), window) = (rope.tables(positions), Some(gemma.window));
-                Some(PassSpec { rows, layers, shape, cos, sin, mask, window, probe: None })
-            }
-            _ => None,
+        let checked = CheckedPass { input, levels, positions, mask, recurring };
+        self.run(&checked, cache, taps, workspace.of::<D>()?)
+    }
+
+    fn assist(
+        &self,
+        rows: &States,
+        position: u32,
+        cache: &mut Cache,
+        workspace: &mut Workspace,
+    ) -> Result<Pass> {
+        let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
+            specreel_tensor::bail!("the assistant and the cache are on different devices")
         };
-        let PassBuffers {
-            work,
-            wide,
-            x,
-            normed,
-            qkv,
-            mixed,
-            gates,
-            attended,
-            answered,
-            projected,
-            gated,
-            settled,
-            added,
-            convolved,
-        } = workspace.of::<D>()?;
-        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
-            ops.begin(work, within, sliding)?;
+        let (before, (count, width)) = (cache.len(), rows.shape());
+        if self.config.assists.is_none() || before == 0 || width != self.config.hidden {
+            specreel_tensor::bail!(
+                "{count} rows of {width} values over {before} slots for an assistant of width {}",
+                self.config.hidden
+            );
         }
-        ops.begin(work, &pass, &mut cache.attention)?;
-        let all = RowPart::all(rows);
-        if let Some(values) = entered {
-            ops.load(work, &self.table, input, wide)?;
-            ops.columns(work, wide, 0..values, qkv)?;
-            ops.columns(work, wide, values..values + c.hidden, x)?;
-        } else if let (Some(inputs), Input::States(_)) = (inputs, input) {
-            ops.load(work, &self.table, input, wide)?;
-            ops.columns(work, wide, 0..c.hidden, x)?;
-            ops.columns(work, wide, c.hidden..c.hidden + inputs.per_layer.values(), added)?;
-        } else if levels == 0 {
-            ops.load(work, &self.table, input, x)?;
-            if let (Input::Ids(ids), true) = (input, self.embedding_scale != 1.0) {
-                ops.scale(work, x, self.embedding_scale)?;
-                if let Some(inputs) = inputs {
-                    inputs.write(ops, (work, &self.table), ids, (x, normed, mixed), added)?;
-                }
-            }
-        } else {
-            ops.load(work, &self.table, input, wide)?;
-            ops.columns(work, wide, 0..c.hidden, x)?;
-        }
-        let mut tapped = vec![None; taps.after_layers.len()];
-        let mut experts_read = Vec::new();
-        // True if `projected` is yet to be added to the residual stream.
-        let mut pending = false;
-        for (index, layer) in self.layers.iter().enumerate().filter(|(index, _)| part.contains(index)) {
-            let entering = match &layer.mixer {
-                Mixer::Attention { picked: None, .. } => &mut *qkv,
-                _ => &mut *mixed,
-            };
-            if let Some((norm, matrix)) = &layer.entry {
-                let residual = Residual { x, part: all, add: pending.then_some(&*projected) };
-                let out = Out::before(matrix, normed);
-                match &layer.convolutions {
-                    None => ops.norm(work, residual, norm, out)?,
-                    Some([attention, _]) => attention.enter(ops, work, residual, norm, convolved, out)?,
-                }
-                ops.product(work, matrix, normed, all, entering)?;
-            }
-            let attended: &D::Rows = match &layer.mixer {
-                Mixer::Attention { picked, gates: gated_by, number, sliding, .. } => {
-                    if let Some(picked) = picked {
-                        ops.choose(work, mixed, picked, qkv)?;
-                    }
-                    let (pass, attention) = match (&within, &mut cache.sliding) {
-                        (Some(within), Some(cache)) if *sliding => (within, cache),
-                        _ => (&pass, &mut cache.attention),
-                    };
-                    ops.store(work, pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
-                    let out = Out::before(&layer.output, attended);
-                    ops.attend(work, pass, qkv, attention, *number, out)?;
-                    if let Some(columns) = gated_by {
-                        ops.choose(work, mixed, columns, gates)?;
-                        ops.gate_by(work, gates, Gate::Sigmoid, Out::before(&layer.output, attended))?;
-                    }
-                    attended
-                }
-                Mixer::Linear { weights, number } => {
-                    let (Some(recurring), Some(states)) = (&recurring, cache.states()) else {
-                        specreel_tensor::bail!("the cache has no states for layers with linear attention");
-                    };
-                    let pass = RecurrentPass { plan: &recurring.plan, states, layer: *number };
-                    ops.mix(work, mixed, weights, pass, Out::before(&layer.output, answered))?;
-                    answered
-                }
-            };
-            ops.product(work, &layer.output, attended, all, projected)?;
-            if let Some([after, _]) = &layer.after {
-                let residual = Residual { x: projected, part: all, add: None };
-                ops.norm(work, residual, after, Out { rows: settled, next: None })?;
-                std::mem::swap(projected, settled);
-            }
-
-            let out = Out::before(layer.feed_forward.first(), normed);
-            match &layer.convolutions {
-                None => {
-                    let residual = Residual { x, part: all, add: Some(projected) };
-                    ops.norm(work, residual, &layer.post_norm, out)?;
-                }
-                Some([attention, feed_forward]) => {
-                    attention.leave(ops, work, convolved, projected)?;
-                    let residual = Residual { x, part: all, add: Some(projected) };
-                    feed_forward.enter(ops, work, residual, &layer.post_norm, convolved, out)?;
-                }
-            }
-            match &layer.feed_forward {
-                FeedForward::Dense { gate_up, down } => {
-                    ops.gated(work, gate_up, c.gate(), normed, Out::before(down, gated))?;
-                    ops.product(work, down, gated, all, projected)?;
-                }
-                FeedForward::Sparse(experts) => {
-                    experts_read.extend(ops.mix_experts(work, experts, normed, projected)?);
-                }
-            }
-            if let Some([_, feed_forward]) = &layer.convolutions {
-                feed_forward.leave(ops, work, convolved, projected)?;
-            }
-            pending = true;
-            if let Some([_, after]) = &layer.after {
-                let residual = Residual { x: projected, part: all, add: None };
-                ops.norm(work, residual, after, Out { rows: settled, next: None })?;
-                std::mem::swap(projected, settled);
-            }
-            if let (Some(part), Some(inputs)) = (&layer.added, inputs) {
-                ops.add(work, x, all, projected)?;
-                ops.part(work, x, all, Out::before(&part.gate, normed))?;
-                ops.product(work, &part.gate, normed, all, gates)?;
-                let width = inputs.per_layer.width;
-                ops.columns(work, added, index * width..(index + 1) * width, gated)?;
-                ops.gate_by(work, gates, c.gate(), Out::before(&part.projection, gated))?;
-                ops.product(work, &part.projection, gated, all, projected)?;
-                let residual = Residual { x: projected, part: all, add: None };
-                ops.norm(work, residual, &part.norm, Out { rows: settled, next: None })?;
-                std::mem::swap(projected, settled);
-            }
-            if let Some(factor) = layer.scalar {
-                ops.add(work, x, all, projected)?;
-                ops.scale(work, x, factor)?;
-                pending = false;
-            }
-
-            // The first levels belong to the first layers; the levels of skipped layers are not among the columns.
-            let level = 1 + index - part.start;
-            let deep = level <= levels && index < c.deepstack;
-            let tapped_here = taps.after_layers.contains(&index);
-            if (deep || tapped_here) && pending {
-                ops.add(work, x, all, projected)?;
-                pending = false;
-            }
-            if deep {
-                ops.add_columns(work, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
-            }
-            if tapped_here {
-                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
-                    if wanted == index {
-                        *slot = Some(ops.keep(work, x)?);
-                    }
-                }
-            }
-        }
-        let residual = Residual { x, part: all, add: pending.then_some(&*projected) };
-        ops.norm(work, residual, &self.norm, Out { rows: normed, next: None })?;
-        let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
-        let after_layers = after_layers.ok_or_else(|| {
-            specreel_tensor::Error::Message(format!("the model has only {} layers", self.layers.len()))
-        })?;
-        let states = ops.take(work, normed)?;
-        let before_norm = taps.before_norm.then(|| ops.take(work, x)).transpose()?;
-        let attention = ops.finish(work, &pass, &mut cache.attention)?;
-        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
-            ops.finish(work, within, sliding)?;
-        }
-        cache.advance(recurring.as_ref());
-        Ok(Pass { states, before_norm, after_layers, attention, experts_read })
+        let axis = vec![position; count];
+        let positions = Positions { axes: [axis.clone(), axis.clone(), axis] };
+        let mask = Mask::Paths { shared: before, paths: vec![Vec::new(); count] };
+        let input = Input::States(rows);
+        let checked = CheckedPass { input, levels: 0, positions: &positions, mask: &mask, recurring: None };
+        let pass = self.run(&checked, cache, &Taps::default(), workspace.of::<D>()?);
+        // The rows have no keys and values: nothing was written to their slots.
+        cache.truncate(before);
+        pass
     }
 
     fn inject(

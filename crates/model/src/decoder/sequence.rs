@@ -266,6 +266,16 @@ impl Sequence {
         self.decoder.forward(input, positions, mask, &mut self.cache, &taps, &mut self.workspace)
     }
 
+    /// Run rows (`rows × width`) of an assistant over the keys and values of this sequence, all at the position of the token after it
+    /// (see [`DeviceDecoder::assist`](super::DeviceDecoder::assist)). Fails also if the layers of this sequence have read different
+    /// rows.
+    pub fn assist(&mut self, assistant: &Decoder, rows: &States, workspace: &mut Workspace) -> Result<Pass> {
+        if !self.below.is_empty() {
+            specreel_tensor::bail!("an assistant cannot read keys and values of a pruned target");
+        }
+        assistant.assist(rows, self.position(self.len()), &mut self.cache, workspace)
+    }
+
     fn position(&self, slot: usize) -> u32 {
         (slot as i64 + self.offset).max(0) as u32
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::dflash::BlockConfig;
+use super::{assistant::AssistantConfig, dflash::BlockConfig};
 use crate::config::TextConfig;
 
 /// `model_type` of a draft head's checkpoint.
@@ -27,10 +27,12 @@ pub enum Recipe {
     Mtp,
     /// DFlash: drafts a block in one pass, from keys and values of the target's states after several layers.
     Dflash,
+    /// An assistant: attends to the target's own keys and values (Gemma 4).
+    Assistant,
 }
 
 impl Recipe {
-    pub const ALL: [Recipe; 7] = [
+    pub const ALL: [Recipe; 8] = [
         Recipe::Sparrow,
         Recipe::Msd,
         Recipe::Vispec,
@@ -38,6 +40,7 @@ impl Recipe {
         Recipe::Eagle3,
         Recipe::Mtp,
         Recipe::Dflash,
+        Recipe::Assistant,
     ];
 
     /// Its name in methods, files and on the command line.
@@ -50,6 +53,7 @@ impl Recipe {
             Recipe::Eagle3 => "eagle3",
             Recipe::Mtp => "mtp",
             Recipe::Dflash => "dflash",
+            Recipe::Assistant => "assistant",
         }
     }
 
@@ -74,6 +78,9 @@ impl Recipe {
             }
             Recipe::Dflash => {
                 "download the head that was published for this target, or train one with `specreel-lab train dflash`, and add --drafter DIR"
+            }
+            Recipe::Assistant => {
+                "download the assistant that was published for this target (Gemma 4: …-it-assistant), and add --drafter DIR"
             }
         }
     }
@@ -162,6 +169,9 @@ pub struct DraftHeadConfig {
     /// What only a DFlash head has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dflash: Option<BlockConfig>,
+    /// What only an assistant has, which is in published files alone.
+    #[serde(skip)]
+    pub assistant: Option<AssistantConfig>,
 }
 
 /// The form of a trained head's layer for a target: as the target's layers with full attention, where all of a head is
@@ -178,6 +188,7 @@ pub fn layer_of(target: &TextConfig) -> TextConfig {
         linear: None,
         sparse: None,
         gemma: None,
+        assists: None,
         intermediate: target.active_intermediate(last_attention_layer(target)),
         ..target.clone()
     }
@@ -270,6 +281,7 @@ impl DraftHeadConfig {
             num_queries: if recipe == Recipe::Vispec { QUERIES } else { 0 },
             eagle3: None,
             dflash: None,
+            assistant: None,
         }
     }
 
@@ -316,6 +328,7 @@ impl DraftHeadConfig {
         for (key, recipe, has) in [
             ("dflash", Recipe::Dflash, self.dflash.is_some()),
             ("eagle3", Recipe::Eagle3, self.eagle3.is_some()),
+            ("assistant", Recipe::Assistant, self.assistant.is_some()),
         ] {
             if (self.recipe == recipe) != has {
                 return Some(format!("`{key}` does not go with the recipe {}", self.recipe.name()));
@@ -356,6 +369,7 @@ impl DraftHeadConfig {
             linear: None,
             sparse: None,
             gemma: None,
+            assists: None,
             convolution: self.dflash.as_ref().and_then(|block| block.convolution),
             deepstack: 0,
             norm_eps: self.rms_norm_eps,

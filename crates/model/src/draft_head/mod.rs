@@ -1,6 +1,7 @@
 //! A trained draft head: one decoder layer that drafts from its target's states (Sparrow, MSD; the architecture is EAGLE's).
 //! EAGLE-3 heads have a layout of their own: see [`eagle3`]. So have DFlash heads, of several layers: see [`dflash`]. A target's own
-//! layer for multi-token prediction is also one: see [`mtp`].
+//! layer for multi-token prediction is also one: see [`mtp`], and so is an assistant, which attends to the target's keys and values:
+//! see [`assistant`].
 //!
 //! The input row of token t is z = FC([embedding of t ; the target's final state before t]) (Sparrow, eq. 1). It passes
 //! through one decoder layer and a norm; the output approximates the target's final state at t, from which the target's LM
@@ -11,6 +12,7 @@
 //! `model.layers.0.…` and `model.norm.weight` under the names of the target's checkpoint: the layer has the biases and the norms
 //! of heads that the target's layers have.
 
+pub mod assistant;
 mod config;
 pub mod dflash;
 pub mod eagle3;
@@ -29,6 +31,7 @@ use std::{
 use specreel_tensor::{CheckpointError, Result};
 
 pub use super::decoder::DraftVocabulary;
+pub use assistant::AssistantConfig;
 pub use config::{
     DraftHeadConfig, Eagle3Config, MODEL_TYPE, QUERIES, Recipe, TargetIdentity, VisualRows,
     last_attention_layer, layer_of,
@@ -38,7 +41,7 @@ pub use selector::{Selector, SelectorConfig};
 pub use states::{ReadStates, StateReader, TextStates};
 pub use vispec::Compressed;
 
-use super::decoder::{Decoder, Pass, Sequence, States, Taps, Workspace, with_slice};
+use super::decoder::{Decoder, Logits, Pass, Sequence, States, Taps, Workspace, with_slice};
 use specreel_checkpoint::Checkpoint;
 
 /// Largest number of embeddings in a fingerprint.
@@ -52,6 +55,7 @@ enum HeadInputs {
     Mtp(eagle3::Pairs),
     /// Embeddings; what it makes are context rows.
     Blocks(dflash::Blocks),
+    Assistant(assistant::Assistant),
 }
 
 pub struct DraftHead {
@@ -79,15 +83,19 @@ impl DraftHead {
             return Err(CheckpointError::file(&dir.join("config.json"), &problem));
         }
         let checkpoint = Checkpoint::open(dir)?;
-        let (decoder, rows) = match (config.eagle3.as_ref(), config.dflash.as_ref()) {
-            (None, None) => {
+        let (decoder, rows) = match (&config.eagle3, &config.dflash, &config.assistant) {
+            (None, None, None) => {
                 (target.with_layer(&checkpoint, &config.layer(target.config()))?, HeadInputs::Projected)
             }
-            (None, Some(own)) => {
+            (None, None, Some(own)) => {
+                let (decoder, rows) = assistant::Assistant::load(&checkpoint, own, target)?;
+                (decoder, HeadInputs::Assistant(rows))
+            }
+            (None, Some(own), _) => {
                 let (decoder, rows) = dflash::Blocks::load(&checkpoint, &config, own, target)?;
                 (decoder, HeadInputs::Blocks(rows))
             }
-            (Some(own), _) => {
+            (Some(own), ..) => {
                 let (decoder, rows) = eagle3::Eagle3::load(&checkpoint, &config, own, target)?;
                 (decoder, HeadInputs::Eagle3(rows))
             }
@@ -157,7 +165,28 @@ impl DraftHead {
     /// True if it reads the whole prompt from the target's states: visual tokens are rows like text
     /// ([`fuse_embedded`](Self::fuse_embedded)), and a row has the position of the row whose state it reads.
     pub fn reads_all_rows(&self) -> bool {
-        !matches!(self.rows, HeadInputs::Projected)
+        !matches!(self.rows, HeadInputs::Projected | HeadInputs::Assistant(_))
+    }
+
+    fn assistant(&self) -> Option<&assistant::Assistant> {
+        match &self.rows {
+            HeadInputs::Assistant(own) => Some(own),
+            _ => None,
+        }
+    }
+
+    /// True if its layers attend to the target's keys and values: it reads no prompt and keeps nothing
+    /// ([`Sequence::assist`](crate::decoder::Sequence::assist)).
+    pub fn assists(&self) -> bool {
+        self.assistant().is_some()
+    }
+
+    /// Logits of final states, `rows × vocab`, in a pass of this sequence of its decoder. Fails if the states have another width.
+    pub fn logits(&self, sequence: &mut Sequence, states: &States) -> Result<Logits> {
+        match self.assistant() {
+            Some(own) => own.logits(&self.decoder, states, sequence.workspace()),
+            None => sequence.logits(states),
+        }
     }
 
     fn eagle3(&self) -> Option<&eagle3::Eagle3> {
@@ -173,7 +202,7 @@ impl DraftHead {
         match &self.rows {
             HeadInputs::Eagle3(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
             HeadInputs::Blocks(own) => own.reduce(&self.decoder, states, &mut self.workspace()),
-            HeadInputs::Projected | HeadInputs::Mtp(_) => Ok(states.clone()),
+            HeadInputs::Projected | HeadInputs::Mtp(_) | HeadInputs::Assistant(_) => Ok(states.clone()),
         }
     }
 
@@ -181,9 +210,14 @@ impl DraftHead {
         Taps { before_norm: self.eagle3().is_some(), ..Taps::default() }
     }
 
-    /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet.
-    pub fn own_states<'p>(&self, pass: &'p Pass) -> &'p States {
-        pass.before_norm.as_ref().filter(|_| self.eagle3().is_some()).unwrap_or(&pass.states)
+    /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet. Fails if the states have
+    /// another width.
+    pub fn own_states(&self, pass: &Pass) -> Result<States> {
+        match &self.rows {
+            HeadInputs::Assistant(own) => own.own_states(&self.decoder, &pass.states, &mut self.workspace()),
+            HeadInputs::Eagle3(_) => Ok(pass.before_norm.as_ref().unwrap_or(&pass.states).clone()),
+            _ => Ok(pass.states.clone()),
+        }
     }
 
     /// The ids that its LM head knows, if they are fewer than the target's, or in another order.
@@ -244,6 +278,7 @@ impl DraftHead {
     fn rows_in(&self, embeddings: &States, before: &States, workspace: &mut Workspace) -> Result<States> {
         match &self.rows {
             HeadInputs::Projected => specreel_tensor::bail!("the draft head fuses text alone"),
+            HeadInputs::Assistant(own) => own.rows(&self.decoder, embeddings, before, workspace),
             HeadInputs::Eagle3(own) => own.rows(&self.decoder, embeddings, before, workspace),
             HeadInputs::Mtp(own) => own.rows(&self.decoder, embeddings, before, workspace),
             HeadInputs::Blocks(_) => Ok(embeddings.clone()),
@@ -251,7 +286,7 @@ impl DraftHead {
     }
 
     fn check(&self, rows: usize, before: &States) -> Result<()> {
-        let (expected, (count, width)) = ((rows, self.decoder.width()), before.shape());
+        let (expected, (count, width)) = ((rows, self.config.target.hidden_size), before.shape());
         if (count, width) != expected {
             specreel_tensor::bail!("expected {rows} states of {} values, got {count} of {width}", expected.1);
         }
@@ -269,6 +304,7 @@ impl DraftHead {
             HeadInputs::Eagle3(own) => own.bytes(),
             HeadInputs::Mtp(own) => own.projection.bytes(),
             HeadInputs::Blocks(own) => own.bytes(),
+            HeadInputs::Assistant(own) => own.bytes(),
         };
         rows + self.adaptor.as_ref().map_or(0, vispec::Adaptor::bytes)
     }

@@ -48,7 +48,7 @@ pub(super) fn config(target: &Decoder, name: &str) -> specreel_tensor::Result<Dr
 
 fn layer(target: &TextConfig) -> TextConfig {
     let sparse = target.sparse.clone().map(|sparse| Sparse { every: 1, dense: Vec::new(), ..sparse });
-    TextConfig { layers: 1, linear: None, sparse, deepstack: 0, gemma: None, ..target.clone() }
+    TextConfig { layers: 1, linear: None, sparse, deepstack: 0, gemma: None, assists: None, ..target.clone() }
 }
 
 /// Parameters of such a layer of a target: of its one layer and norm, its projection, and the two norms before that.

@@ -1,10 +1,11 @@
 //! `config.json` of a head in the published layouts. EAGLE-3: EAGLE's and SpecForge's, flat, and the layout of *speculators*, with
-//! the layer under `transformer_layer_config`. DFlash: z-lab's, flat, with its own keys under `dflash_config`.
+//! the layer under `transformer_layer_config`. DFlash: z-lab's, flat, with its own keys under `dflash_config`. Assistants: Google's.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
+    assistant,
     config::{DraftHeadConfig, Eagle3Config, MODEL_TYPE, Recipe, TargetIdentity, VisualRows},
     dflash::{BlockAttention, BlockConfig, usual_layers},
     selector::SelectorConfig,
@@ -21,13 +22,14 @@ const ARCHITECTURES: [&str; 5] = [
 ];
 
 /// Heads of other kinds, by their architectures.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
     ("EagleLlamaForCausalLM", "EAGLE"),
     ("EagleLlama4ForCausalLM", "EAGLE"),
     ("EagleMistralForCausalLM", "EAGLE"),
     ("PEagleDraftModel", "P-EAGLE"),
     ("PeagleLlamaForCausalLM", "P-EAGLE"),
     ("DSparkDraftModel", "DSpark"),
+    ("Gemma4UnifiedAssistantForCausalLM", "Gemma 4 12B"),
 ];
 
 /// A DFlash head, and one with convolutions and a selector.
@@ -52,6 +54,10 @@ impl RawKind {
 
     fn is_eagle3(&self) -> bool {
         ARCHITECTURES.iter().any(|name| self.is_named(name))
+    }
+
+    fn is_assistant(&self) -> bool {
+        self.is_named(assistant::ARCHITECTURE)
     }
 
     fn is_dflash(&self) -> bool {
@@ -135,6 +141,7 @@ pub(super) fn is_published(text: &str) -> bool {
         kind.speculators_model_type.is_some()
             || kind.is_eagle3()
             || kind.is_dflash()
+            || kind.is_assistant()
             || kind.other().is_some()
     })
 }
@@ -147,6 +154,9 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
     }
     let raw: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let kind: RawKind = parse(&raw)?;
+    if kind.is_assistant() {
+        return assistant::read(&raw);
+    }
     if kind.is_dflash() {
         return resolve_blocks(parse(&raw)?, parse(&raw)?, kind.is_named(DFLASH2));
     }
@@ -162,7 +172,11 @@ pub(super) fn read(text: &str) -> Result<DraftHeadConfig, String> {
             return Err(format!("`speculators_model_type` is {other}, expected {SPECULATORS}"));
         }
         None => match kind.other().filter(|_| !kind.is_eagle3()) {
-            Some(other) => return Err(format!("a draft head of {other}, expected one of EAGLE-3 or DFlash")),
+            Some(other) => {
+                return Err(format!(
+                    "a draft head of {other}, expected one of EAGLE-3, DFlash or an assistant"
+                ));
+            }
             None => (parse(&raw)?, head.norm_before_residual.unwrap_or(false)),
         },
     };
@@ -363,6 +377,7 @@ fn described(recipe: Recipe, layer: &RawLayer, rope: Rope) -> DraftHeadConfig {
         num_queries: 0,
         eagle3: None,
         dflash: None,
+        assistant: None,
     }
 }
 

@@ -74,6 +74,9 @@ impl Preparation<'_> {
         progress: OnProgress<'_>,
     ) -> Result<Option<HeadPrefill>, ModelError> {
         let HeadInput { head: layer, states, selection, .. } = *input;
+        if layer.assists() {
+            return Ok(Some(Sequence::new(layer.decoder().clone(), 0).into()));
+        }
         if let Some(states) = states.read_by(layer) {
             return Ok(self.prefill_of_all_rows(input, states, progress)?.map(HeadPrefill::from));
         }

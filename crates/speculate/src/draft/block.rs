@@ -204,7 +204,7 @@ impl Places<'_> {
 }
 
 impl Proposer for BlockDrafter<'_> {
-    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
+    fn draft(&mut self, request: &DraftRequest<'_>, _: Option<&mut Sequence>) -> Result<Proposal> {
         let mut proposal = Proposal::forced(request.forced);
         let depth = request.depth.min(self.block.most_drafts());
         // The head drafts from the target's states before the root, which a forced token has only after the target's pass.

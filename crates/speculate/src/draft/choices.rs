@@ -10,7 +10,7 @@ use crate::{
     sampling::{Purpose, Sampler, draw},
 };
 use specreel_model::{
-    decoder::{LogitNeeds, LogitRow},
+    decoder::{LogitNeeds, LogitRow, Logits},
     draft_head::DraftVocabulary,
     grammar::Allowed,
 };
@@ -71,6 +71,25 @@ impl Choices {
         let noted = request.ranks > 1 && matches!(request.form, Form::Chain);
         Ok(Self { best, confidence, distribution, noted })
     }
+}
+
+/// The choices after each of these branches of drafts, from the rows that predict what follows. `own` are the ids of the rows, if they
+/// are not the target's.
+pub(super) fn read(
+    logits: &Logits,
+    request: &DraftRequest<'_>,
+    count: usize,
+    own: Option<&DraftVocabulary>,
+    branches: &[Vec<u32>],
+) -> Result<Vec<Choices>> {
+    let allowed = branches.iter().map(|branch| request.allowed(branch));
+    let allowed: Vec<Allowed> = allowed.collect::<Result<_>>()?;
+    logits.read(&needs(request, count, own), |rows| {
+        rows.into_iter()
+            .zip(allowed.iter().zip(branches))
+            .map(|(row, (allowed, branch))| Choices::of(row, allowed, branch, request, count, own))
+            .collect()
+    })?
 }
 
 /// What has to be known of the rows for `count` choices.

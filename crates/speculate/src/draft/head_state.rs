@@ -79,6 +79,22 @@ impl<'a> DraftHeadState<'a> {
         self.layer.fuse_for(sequence, ids, &before)
     }
 
+    /// The input row of the root, of an assistant.
+    pub(super) fn root(&mut self, sequence: &mut Sequence, root: u32) -> Result<States> {
+        self.own.clear();
+        let before = match self.before.last() {
+            Some(states) => states.narrow(states.rows().saturating_sub(1), 1)?,
+            None => States::new(self.first.clone(), self.first.len())?,
+        };
+        self.layer.fuse_for(sequence, &[root], &before)
+    }
+
+    /// As [`DraftHeadState::apply`]; the states before are no longer needed.
+    pub(super) fn replace(&mut self, path: &[usize], states: &States) -> Result<()> {
+        self.before.clear();
+        self.apply(path, states)
+    }
+
     pub(super) fn taps(&self) -> Taps {
         self.layer.own_taps()
     }
@@ -94,7 +110,7 @@ impl<'a> DraftHeadState<'a> {
 
     /// Keep the outputs of the last `rows` rows of a pass.
     pub(super) fn keep(&mut self, pass: &Pass, rows: usize) -> Result<()> {
-        let states = self.layer.own_states(pass);
+        let states = self.layer.own_states(pass)?;
         self.own.push(states.narrow(states.rows().saturating_sub(rows), rows)?);
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Lookup {
 }
 
 impl Proposer for Lookup {
-    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
+    fn draft(&mut self, request: &DraftRequest<'_>, _: Option<&mut Sequence>) -> Result<Proposal> {
         let mut proposal = Proposal::forced(request.forced);
         let mut parent = proposal.trunk();
         let mut drafts = request.forced.to_vec();
@@ -205,7 +205,7 @@ mod tests {
             history: None,
             forced: &[],
         };
-        let proposal = Lookup::new(ids, 1..=3, Latest).draft(&request).unwrap();
+        let proposal = Lookup::new(ids, 1..=3, Latest).draft(&request, None).unwrap();
         proposal.tree.nodes().iter().map(|node| node.id).collect()
     }
 

@@ -1,11 +1,14 @@
 //! Drafters: a drafter proposes a tree of tokens and then learns which of them were accepted.
 
+mod assistant;
 mod block;
 mod choices;
+mod growth;
 mod head_state;
 mod lookup;
 mod model;
 
+pub use assistant::AssistantDrafter;
 pub use block::BlockDrafter;
 pub use head_state::DraftHeadState;
 pub use lookup::Lookup;
@@ -178,7 +181,9 @@ impl<'a> Branch<'a> {
 
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
 pub trait Proposer {
-    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal>;
+    /// `target` has read all tokens before the root; an assistant needs it, others do not.
+    /// Errors: a pass fails, or the target is missing.
+    fn draft(&mut self, request: &DraftRequest<'_>, target: Option<&mut Sequence>) -> Result<Proposal>;
 
     /// Take in the outcome: the nodes of `path` of the last proposal were accepted, and `root` follows them. `target` has
     /// already rolled back to the accepted tokens; `base` is the slot of the step's root in it. `states` are the states of the

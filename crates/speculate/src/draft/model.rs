@@ -5,13 +5,12 @@ use std::{sync::Arc, time::Instant};
 
 use specreel_tensor::Result;
 
-use super::{Branch, DraftHeadState, DraftRequest, Form, Proposal, Proposer, choices};
-use crate::tree::Tree;
-use choices::{Choices, add, grow};
-use specreel_model::{
-    decoder::{DraftVocabulary, Input, Pass, Sequence, States, Taps},
-    grammar::Allowed,
+use super::{
+    DraftHeadState, DraftRequest, Proposal, Proposer,
+    choices::{self, Choices},
+    growth::{self, Predictor},
 };
+use specreel_model::decoder::{DraftVocabulary, Input, Pass, Sequence, States, Taps};
 
 /// Drafts with a decoder of its own.
 ///
@@ -46,8 +45,23 @@ impl<'a> ModelDrafter<'a> {
         self
     }
 
-    /// Feed the unseen tokens, the root last, and what the grammar forces after it; the choices then. `None` if the drafter lacks one
-    /// of the ids, or has none to draft.
+    /// The choices after each of these rows, which follow these drafts.
+    fn choices(
+        &mut self,
+        pass: &Pass,
+        rows: std::ops::Range<usize>,
+        request: &DraftRequest<'_>,
+        count: usize,
+        branches: &[Vec<u32>],
+    ) -> Result<Vec<Choices>> {
+        let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
+        let own = vocabulary(self.head.as_ref(), self.sequence);
+        choices::read(&logits, request, count, own, branches)
+    }
+}
+
+impl Predictor for ModelDrafter<'_> {
+    /// Feeds the unseen tokens, the root last, and what the grammar forces after it.
     fn begin(
         &mut self,
         request: &DraftRequest<'_>,
@@ -91,12 +105,11 @@ impl<'a> ModelDrafter<'a> {
             proposal.distributions.resize_with(forced.len(), Arc::default);
         }
         if rows == 1 {
-            proposal.pass_ms.push(since(started));
+            proposal.pass_ms.push(growth::since(started));
         }
         Ok(choices.into_iter().next())
     }
 
-    /// Feed nodes of the tree (each one's parent before it); the choices after each, of a chain those after the last.
     fn expand(
         &mut self,
         nodes: &[usize],
@@ -138,34 +151,12 @@ impl<'a> ModelDrafter<'a> {
         let branches: Vec<Vec<u32>> = nodes[from..].iter().map(|&node| tree.ids(node)).collect();
         let choices = self.choices(&pass, from..nodes.len(), request, count, &branches)?;
         if nodes.len() == 1 {
-            proposal.pass_ms.push(since(started));
+            proposal.pass_ms.push(growth::since(started));
         }
         Ok(choices)
     }
 
-    /// The choices after each of these rows, which follow these drafts.
-    fn choices(
-        &mut self,
-        pass: &Pass,
-        rows: std::ops::Range<usize>,
-        request: &DraftRequest<'_>,
-        count: usize,
-        branches: &[Vec<u32>],
-    ) -> Result<Vec<Choices>> {
-        let logits = self.sequence.logits(&pass.states.narrow(rows.start, rows.len())?)?;
-        let own = vocabulary(self.head.as_ref(), self.sequence);
-        let allowed = branches.iter().map(|branch| request.allowed(branch));
-        let allowed: Vec<Allowed> = allowed.collect::<Result<_>>()?;
-        logits.read(&choices::needs(request, count, own), |rows| {
-            rows.into_iter()
-                .zip(allowed.iter().zip(branches))
-                .map(|(row, (allowed, branch))| Choices::of(row, allowed, branch, request, count, own))
-                .collect()
-        })?
-    }
-
-    /// A chain with what the grammar forces after its last node, which the drafter only has to read: the nodes from that one on. A
-    /// head cannot read several at once.
+    /// The drafter only has to read what is forced. A head cannot read several tokens at once.
     fn with_forced(
         &self,
         request: &DraftRequest<'_>,
@@ -180,7 +171,7 @@ impl<'a> ModelDrafter<'a> {
         while drafts.len() < request.room
             && let Some(id) = request.allowed(&drafts)?.only()
             && !request.ends.contains(&id)
-            && (id as usize) < self.embeddable
+            && self.has(id)
         {
             drafts.push(id);
             if !proposal.distributions.is_empty() {
@@ -191,165 +182,19 @@ impl<'a> ModelDrafter<'a> {
         Ok(run)
     }
 
-    /// True if the branch may continue after this node, up to this depth.
-    fn open(&self, request: &DraftRequest<'_>, depth: usize, tree: &Tree, node: usize) -> bool {
-        let node = &tree.nodes()[node];
-        node.depth < depth && !request.ends.contains(&node.id) && (node.id as usize) < self.embeddable
+    fn has(&self, id: u32) -> bool {
+        (id as usize) < self.embeddable
     }
 
-    /// A chain after each of the root's `branches` best tokens, level by level.
-    fn chains(&mut self, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
-        let mut proposal = Proposal::forced(request.forced);
-        let ranks = request.ranks.max(1);
-        let Some(choices) = self.begin(request, branches.max(ranks), &mut proposal)? else {
-            return Ok(proposal);
-        };
-        let mut ends = Vec::new();
-        let trunk = proposal.trunk();
-        for rank in 0..branches {
-            let mut branch = Branch::new(request.unsure);
-            let first = grow(&mut proposal, trunk, &choices, rank, &mut branch);
-            ends.extend(first.map(|node| (node, branch)));
-        }
-        // Forced tokens are no drafts: a chain may be longer by as many.
-        let mut depth = request.depth;
-        loop {
-            ends.retain(|(node, branch)| {
-                branch.goes_on() && self.open(request, depth, &proposal.tree, *node)
-            });
-            if ends.is_empty() {
-                return Ok(proposal);
-            }
-            if let [(end, mut branch)] = ends[..] {
-                let run = self.with_forced(request, &mut proposal, end)?;
-                depth = request.room.min(depth + run.len() - 1);
-                let end = run[run.len() - 1];
-                if proposal.tree.nodes()[end].depth >= request.room {
-                    return Ok(proposal);
-                }
-                let all = self.expand(&run, request, ranks, &mut proposal)?;
-                ends = grow(&mut proposal, Some(end), &all[0], 0, &mut branch)
-                    .map(|node| (node, branch))
-                    .into_iter()
-                    .collect();
-                continue;
-            }
-            let nodes: Vec<usize> = ends.iter().map(|end| end.0).collect();
-            let all = self.expand(&nodes, request, ranks, &mut proposal)?;
-            ends = ends
-                .into_iter()
-                .zip(&all)
-                .filter_map(|((end, mut branch), choices)| {
-                    Some((grow(&mut proposal, Some(end), choices, 0, &mut branch)?, branch))
-                })
-                .collect();
-        }
-    }
-
-    /// A tree of fixed form: each level's inner nodes are fed together.
-    fn template(&mut self, request: &DraftRequest<'_>, form: &[(Option<usize>, usize)]) -> Result<Proposal> {
-        let mut proposal = Proposal::forced(request.forced);
-        let ranks = form.iter().map(|&(_, rank)| rank + 1).max().unwrap_or(1);
-        let Some(root) = self.begin(request, ranks, &mut proposal)? else { return Ok(proposal) };
-        // For each node of the form its node in the tree, and the choices after it.
-        let mut made: Vec<Option<usize>> = vec![None; form.len()];
-        let mut after: Vec<Option<Choices>> = (0..form.len()).map(|_| None).collect();
-        let mut waiting: Vec<usize> = (0..form.len()).collect();
-        loop {
-            let mut inner = Vec::new();
-            waiting.retain(|&i| {
-                let (parent, rank) = form[i];
-                let choices = match parent {
-                    None => Some(&root),
-                    Some(parent) => after[parent].as_ref(),
-                };
-                let Some(choices) = choices else { return true };
-                if let Some(&choice) = choices.best.get(rank) {
-                    if !request.unsure.admits(choice.1.exp()) {
-                        return false;
-                    }
-                    let parent = parent.map_or(proposal.trunk(), |parent| made[parent]);
-                    let node = add(&mut proposal, parent, choice, choices);
-                    made[i] = Some(node);
-                    let has_children = form.iter().any(|&(parent, _)| parent == Some(i));
-                    if has_children && self.open(request, request.depth, &proposal.tree, node) {
-                        inner.push(i);
-                    }
-                }
-                false
-            });
-            if inner.is_empty() {
-                return Ok(proposal);
-            }
-            let nodes: Vec<usize> = inner.iter().filter_map(|&i| made[i]).collect();
-            let all = self.expand(&nodes, request, ranks, &mut proposal)?;
-            for (&i, choices) in inner.iter().zip(all) {
-                after[i] = Some(choices);
-            }
-        }
-    }
-
-    /// EAGLE-2: on each level but the last, which is `request.depth`, the `width` most likely nodes get `width` children; of all
-    /// nodes the `kept` most likely stay. A node is never more likely than its parent, so the kept tree is connected.
-    fn dynamic(&mut self, request: &DraftRequest<'_>, kept: usize, width: usize) -> Result<Proposal> {
-        let mut proposal = Proposal::forced(request.forced);
-        let Some(root) = self.begin(request, width, &mut proposal)? else { return Ok(proposal) };
-        let mut likelihood: Vec<f32> = vec![0.0; proposal.forced];
-        let grow =
-            |proposal: &mut Proposal, likelihood: &mut Vec<f32>, parent: Option<usize>, choices: &Choices| {
-                let before = parent.map_or(0.0, |parent| likelihood[parent]);
-                let mut level = Vec::new();
-                let sure = |choice: &&(u32, f32)| request.unsure.admits(choice.1.exp());
-                for &choice in choices.best.iter().filter(sure) {
-                    level.push(add(proposal, parent, choice, choices));
-                    likelihood.push(before + choice.1);
-                }
-                level
-            };
-        let trunk = proposal.trunk();
-        let mut level = grow(&mut proposal, &mut likelihood, trunk, &root);
-        let by =
-            |likelihood: &[f32], a: usize, b: usize| likelihood[b].total_cmp(&likelihood[a]).then(a.cmp(&b));
-        loop {
-            level.retain(|&node| self.open(request, request.depth, &proposal.tree, node));
-            level.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
-            level.truncate(width);
-            level.sort_unstable();
-            if level.is_empty() {
-                break;
-            }
-            let all = self.expand(&level, request, width, &mut proposal)?;
-            level = level
-                .iter()
-                .zip(&all)
-                .flat_map(|(&node, choices)| grow(&mut proposal, &mut likelihood, Some(node), choices))
-                .collect();
-        }
-        let mut best: Vec<usize> = (0..proposal.tree.len()).collect();
-        best.sort_unstable_by(|&a, &b| by(&likelihood, a, b));
-        best.truncate(proposal.forced + kept);
-        best.sort_unstable();
-        self.fed.resize(proposal.tree.len(), None);
-        self.fed = best.iter().map(|&node| self.fed[node]).collect();
-        proposal.tree = proposal.tree.select(&best);
-        if !proposal.distributions.is_empty() {
-            proposal.distributions = best.iter().map(|&node| proposal.distributions[node].clone()).collect();
-        }
-        Ok(proposal)
+    fn keep(&mut self, nodes: &[usize], of: usize) {
+        self.fed.resize(of, None);
+        self.fed = nodes.iter().map(|&node| self.fed[node]).collect();
     }
 }
 
 impl Proposer for ModelDrafter<'_> {
-    fn draft(&mut self, request: &DraftRequest<'_>) -> Result<Proposal> {
-        if request.depth == 0 {
-            return Ok(Proposal::forced(request.forced));
-        }
-        match request.form {
-            Form::Chain => self.chains(request, 1),
-            Form::TwoBranch => self.chains(request, 2),
-            Form::Static(template) => self.template(request, template.nodes()),
-            Form::Dynamic { nodes, width } => self.dynamic(request, nodes, width),
-        }
+    fn draft(&mut self, request: &DraftRequest<'_>, _: Option<&mut Sequence>) -> Result<Proposal> {
+        growth::propose(self, request)
     }
 
     fn commit(
@@ -395,8 +240,4 @@ impl Proposer for ModelDrafter<'_> {
 /// The ids of the drafter's logits, if they are not all.
 fn vocabulary<'v>(head: Option<&DraftHeadState<'v>>, sequence: &'v Sequence) -> Option<&'v DraftVocabulary> {
     head.and_then(DraftHeadState::vocabulary).or(sequence.decoder().vocabulary())
-}
-
-fn since(started: Instant) -> f64 {
-    started.elapsed().as_secs_f64() * 1e3
 }

@@ -62,7 +62,7 @@ choices! {
             /// Share of the target's layers that draft; at least one layer does.
             depth: f64 = required("0.5").above_zero(0.9),
         } => format!("target's first {} of layers draft", percent(*depth)),
-        /// A trained draft head: one layer on the target's states, with the target's embeddings (Sparrow, MSD, ViSpec, HiViS, EAGLE-3), its own one (MTP), or some layers that draft a block at once (DFlash).
+        /// A trained draft head: one layer on the target's states, with the target's embeddings (Sparrow, MSD, ViSpec, HiViS, EAGLE-3), its own one (MTP), some layers that draft a block at once (DFlash), or an assistant on the target's keys and values (Gemma 4).
         "sparrow" Head {
             /// How the head was trained; with several loaded, the one of this recipe drafts.
             #[serde(default)]
@@ -75,6 +75,7 @@ choices! {
             Recipe::Eagle3 => "EAGLE-3 head on states of three of the target's layers",
             Recipe::Mtp => "target's own layer for multi-token prediction (MTP)",
             Recipe::Dflash => "head that drafts a block in one pass from states of some of the target's layers (DFlash)",
+            Recipe::Assistant => "assistant on the target's keys and values",
         },
         /// Prompt lookup: repeats what followed the same n-gram earlier, in the prompt or the caption.
         "lookup" Lookup {

@@ -5,6 +5,7 @@ use super::{
     Shape, VisualContext,
 };
 use crate::{Sampler, tree};
+use specreel_model::draft_head::Recipe;
 use specreel_record::Promise;
 
 impl Method {
@@ -124,6 +125,13 @@ impl Method {
                 [drafter, context],
                 "the first layers share the target's own cache",
                 "pick context = full, or drafter = self",
+            ),
+            (
+                self.drafter == (Drafter::Head { recipe: Recipe::Assistant })
+                    && self.context != (VisualContext::Full {}),
+                [drafter, context],
+                "an assistant reads the target's own keys and values, those of the whole video among them",
+                "pick context = full",
             ),
             (
                 automatic && self.context != (VisualContext::Auto {}),

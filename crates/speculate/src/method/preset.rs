@@ -14,7 +14,7 @@ macro_rules! presets {
 
 presets! {
     "autoregressive" "naive" "naive-auto" "auto" "naive-tree" "text-only" "lookup" "specvlm" "specvlm-self" "sparrow" "msd"
-    "vispec" "hivis" "eagle3" "mtp" "dflash" "parallelvlm" "std" "lvspec" "lenient"
+    "vispec" "hivis" "eagle3" "mtp" "dflash" "assistant" "parallelvlm" "std" "lvspec" "lenient"
 }
 
 impl Method {

@@ -355,5 +355,5 @@ fields! {
     EntropyOver = Value::Word(&["top3", "full"]);
     StateAt = Value::Word(&["draft", "before"]);
     SelfDraftType = Value::Word(&SelfDraftType::NAMES);
-    Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp", "dflash"]);
+    Recipe = Value::Word(&["sparrow", "msd", "vispec", "hivis", "eagle3", "mtp", "dflash", "assistant"]);
 }

@@ -25,6 +25,7 @@ fn config() -> DraftHeadConfig {
         num_queries: 0,
         eagle3: None,
         dflash: None,
+        assistant: None,
     }
 }
 

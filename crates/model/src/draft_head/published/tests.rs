@@ -80,7 +80,7 @@ fn what_the_head_does_not_compute_is_refused() {
         (
             "LlamaForCausalLMEagle3",
             "DSparkDraftModel",
-            "a draft head of DSpark, expected one of EAGLE-3 or DFlash",
+            "a draft head of DSpark, expected one of EAGLE-3, DFlash or an assistant",
         ),
     ] {
         let problem = changed(from, to).unwrap_err();

@@ -11,43 +11,14 @@ mod tower;
 pub use config::GemmaVisionConfig;
 
 use super::Family;
-use crate::{
-    config::text::{Axes, LanguageModel, Sizes},
-    processor::VisualRope,
-};
+use crate::{config::GEMMA4, processor::VisualRope};
 use specreel_record::sampling::Rule;
-
-const LANGUAGE_MODEL: LanguageModel = LanguageModel {
-    model_type: "gemma4",
-    bias: false,
-    qk_norm: true,
-    interleaved: None,
-    axes: Axes::One,
-    deepstack: false,
-    hybrid: None,
-    experts: None,
-    gemma: true,
-    refused: &[],
-    video_token: &["video_token_id"],
-    default_video_token: Some(258_884),
-    rope_theta: 1e6,
-    max_positions: 131_072,
-    sizes: Some(Sizes {
-        hidden: 2304,
-        intermediate: 9216,
-        layers: 30,
-        heads: 8,
-        kv_heads: Some(4),
-        head_dim: Some(256),
-        vocab: 262_144,
-    }),
-};
 
 pub(super) const FAMILY: Family = Family {
     name: "Gemma 4",
     model_type: "gemma4",
     architecture: "Gemma4ForConditionalGeneration",
-    language_model: LANGUAGE_MODEL,
+    language_model: GEMMA4,
     tower: |config| Ok(GemmaVisionConfig::from_json(&config.raw["vision_config"], config.text.hidden)?.into()),
     sampling: Rule::GEMMA4,
     template: prompt::TEMPLATE,

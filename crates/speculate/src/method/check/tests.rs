@@ -83,7 +83,7 @@ fn a_file_of_the_laboratory_is_refused_with_where_it_runs() {
 fn presets_are_marked_as_documented() {
     let lossless = Method::presets().iter().filter(|m| m.lossless()).map(|m| m.name.as_str());
     let known = "autoregressive naive naive-auto auto naive-tree text-only lookup specvlm specvlm-self sparrow msd vispec \
-        hivis eagle3 mtp dflash parallelvlm std";
+        hivis eagle3 mtp dflash assistant parallelvlm std";
     assert!(lossless.eq(known.split(' ')), "{known}");
 }
 
