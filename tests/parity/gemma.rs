@@ -33,6 +33,30 @@ fn runs_from_the_same_levels_equal_transformers() {
     }
 }
 
+/// In the files of llama.cpp's converter the colors of a patch are one after the other.
+#[test]
+fn runs_of_gguf_files_equal_transformers() {
+    for (file, name) in
+        [("gguf/gemma4/model-bf16.gguf", "gemma4"), ("gguf/gemma4_plain/model-f16.gguf", "gemma4_plain")]
+    {
+        let (model, case) = (load(&fixture(file)), case(name, "noise"));
+        let config = model.processor().config();
+        assert!(!config.colors_last);
+        let together = from_levels(config, grid_of(&case), case.part("levels"));
+        let pixels = together.row / 3;
+        let apart = |row: &[f32]| -> Vec<f32> {
+            (0..3).flat_map(|c| (0..pixels).map(move |p| 3 * p + c)).map(|at| row[at]).collect()
+        };
+        let data = together.data.chunks_exact(together.row).flat_map(apart).collect();
+        let patches = Patches { data, ..together };
+        let visual = model.encode(&patches, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let width = model.decoder().width();
+        let off = difference(&visual.columns(0..width).unwrap(), case.part("visual_embeds"));
+        assert!(off <= 1e-4, "{file}: embeddings differ by {off:e}");
+        same_run(&model, &case, &visual, file);
+    }
+}
+
 /// Resized frames may differ by single byte levels, which the ids survive.
 #[test]
 fn runs_of_resized_frames_equal_transformers() {

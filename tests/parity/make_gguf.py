@@ -5,7 +5,7 @@
 
 Needs gguf, numpy and safetensors. Types are those that `gguf` quantises: f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0. Names of
 tensors are those that `gguf` maps; metadata is what llama.cpp's converter writes for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 (both
-also with experts), SmolVLM2 and MiniCPM-V 4.6.
+also with experts), SmolVLM2, MiniCPM-V 4.6 and Gemma 4.
 """
 
 import json
@@ -29,6 +29,8 @@ FIXTURES = [
     ("smolvlm_untied", ["f16"], "f16"),
     ("minicpmv4_6", ["bf16", "q8_0"], "bf16"),
     ("minicpmv4_6_4x", ["f16"], "f16"),
+    ("gemma4", ["bf16", "q8_0"], "bf16"),
+    ("gemma4_plain", ["f16"], "f16"),
 ]
 TYPES = {
     "f32": gguf.GGMLQuantizationType.F32,
@@ -96,7 +98,7 @@ def add_tokenizer(writer, folder, size):
         if id not in texts:
             kind = gguf.TokenType.UNUSED
         elif token is None:
-            kind = gguf.TokenType.NORMAL
+            kind = gguf.TokenType.BYTE if texts[id].startswith("<0x") else gguf.TokenType.NORMAL
         elif token["special"] or (token["content"].startswith("<|") and token["content"].endswith("|>")):
             kind = gguf.TokenType.CONTROL
         else:
@@ -104,10 +106,18 @@ def add_tokenizer(writer, folder, size):
         tokens.append(texts.get(id, f"[PAD{id}]"))
         kinds.append(kind)
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in parts["model"]["merges"]]
-    writer.add_tokenizer_model("gpt2")
+    family = read_json(folder / "config.json")["model_type"]
+    writer.add_tokenizer_model("gemma4" if family == "gemma4" else "gpt2")
     # Qwen3.5's differs from Qwen2's for marks alone
     preparations = {"smolvlm": "smollm", "qwen3_5": "qwen35", "qwen3_5_moe": "qwen35", "minicpmv4_6": "qwen35"}
-    writer.add_tokenizer_pre(preparations.get(read_json(folder / "config.json")["model_type"], "qwen2"))
+    if family == "gemma4":
+        writer.add_bos_token_id(parts["model"]["vocab"]["<bos>"])
+        writer.add_unk_token_id(parts["model"]["vocab"]["<unk>"])
+        writer.add_pad_token_id(parts["model"]["vocab"]["<pad>"])
+        writer.add_add_space_prefix(False)
+        writer.add_add_bos_token(True)
+    else:
+        writer.add_tokenizer_pre(preparations.get(family, "qwen2"))
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges)
@@ -129,6 +139,7 @@ ARCHITECTURES = {
     "qwen3_5_moe": gguf.MODEL_ARCH.QWEN35MOE,
     "smolvlm": gguf.MODEL_ARCH.LLAMA,
     "minicpmv4_6": gguf.MODEL_ARCH.QWEN35,
+    "gemma4": gguf.MODEL_ARCH.GEMMA4,
 }
 # those of layers for multi-token prediction, beside the names of a decoder's layer
 PREDICTION = {
@@ -140,7 +151,7 @@ PREDICTION = {
 
 
 # how names of tensors begin that belong to a tower
-TOWERS = ("visual.", "model.vision_model.", "model.connector.", "model.vision_tower.", "model.merger.")
+TOWERS = ("visual.", "model.vision_model.", "model.connector.", "model.vision_tower.", "model.merger.", "model.embed_vision.")
 
 
 def text_model(folder, config, weights, out, kind):
@@ -156,7 +167,9 @@ def text_model(folder, config, weights, out, kind):
     writer.add_embedding_length(text["hidden_size"])
     predicting = 1 if family == "qwen3_5" and any(name.startswith("mtp.") for name in weights) else 0
     writer.add_block_count(layers + predicting)
-    if "intermediate_size" in text:
+    if family == "gemma4":
+        windows(writer, text)
+    elif "intermediate_size" in text:
         writer.add_feed_forward_length(text["intermediate_size"])
     if "num_experts" in text:
         writer.add_expert_count(text["num_experts"])
@@ -166,14 +179,15 @@ def text_model(folder, config, weights, out, kind):
             writer.add_expert_shared_feed_forward_length(shared)
     writer.add_head_count(heads)
     writer.add_head_count_kv(text["num_key_value_heads"])
-    writer.add_rope_freq_base(text.get("rope_theta") or rope["rope_theta"])
+    if family != "gemma4":
+        writer.add_rope_freq_base(text.get("rope_theta") or rope["rope_theta"])
     if "mrope_section" in rope:
         writer.add_rope_dimension_sections(rope["mrope_section"] + [0])
     elif config["model_type"] == "minicpmv4_6":
         # as the converter has it: Qwen3.5's, without effect on positions that are equal on all axes
         writer.add_rope_dimension_sections([11, 11, 10, 0])
     writer.add_layer_norm_rms_eps(text["rms_norm_eps"])
-    if "head_dim" in text:
+    if "head_dim" in text and family != "gemma4":
         writer.add_key_length(text["head_dim"])
         writer.add_value_length(text["head_dim"])
     if family == "qwen3_vl":
@@ -194,6 +208,8 @@ def text_model(folder, config, weights, out, kind):
             continue
         if family == "smolvlm" and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = pairs(values, heads if "q_proj" in name else text["num_key_value_heads"])
+        if name.endswith(".layer_scalar"):
+            name += ".weight"
         if ".mlp.experts." in name:
             expert_tensors(writer, name, values, text["hidden_size"], kind)
             continue
@@ -207,6 +223,33 @@ def text_model(folder, config, weights, out, kind):
         # the choice of experts is never quantized
         add(writer, new, values, TYPES["f32"] if name.endswith("mlp.gate.weight") else kind)
     finish(writer)
+
+
+def windows(writer, text):
+    """What only Gemma 4 has: attention within windows, layers that share keys and values, and embeddings for each layer."""
+    layers, shared, rope = text["num_hidden_layers"], text["num_kv_shared_layers"], text["rope_parameters"]
+    every = ["sliding_attention"] * 5 + ["full_attention"]
+    kinds = text.get("layer_types") or (every * layers)[: layers - 1] + ["full_attention"]
+    ffn, wide = text["intermediate_size"], text["use_double_wide_mlp"]
+    writer.add_feed_forward_length([ffn * (1 + (i >= layers - shared)) for i in range(layers)] if wide else ffn)
+    writer.add_rope_freq_base(rope["full_attention"]["rope_theta"])
+    writer.add_rope_freq_base_swa(rope["sliding_attention"]["rope_theta"])
+    if cap := text.get("final_logit_softcapping"):
+        writer.add_final_logit_softcapping(cap)
+    writer.add_sliding_window(text["sliding_window"])
+    writer.add_shared_kv_layers(shared)
+    writer.add_embedding_length_per_layer_input(text["hidden_size_per_layer_input"])
+    writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in kinds])
+    full, own = text["global_head_dim"], text["head_dim"]
+    writer.add_key_length(full)
+    writer.add_value_length(full)
+    writer.add_key_length_swa(own)
+    writer.add_value_length_swa(own)
+    writer.add_rope_dimension_count(full)
+    writer.add_rope_dimension_count_swa(own)
+    turned = int(full * rope["full_attention"]["partial_rotary_factor"] / 2)
+    factors = np.array([1.0] * turned + [1e30] * (full // 2 - turned), np.float32)
+    writer.add_tensor("rope_freqs.weight", factors, raw_dtype=TYPES["f32"])
 
 
 def expert_tensors(writer, name, values, width, kind):
@@ -292,7 +335,33 @@ def minicpmv_name(name):
     return name
 
 
-PROJECTORS = {"minicpmv4_6": "minicpmv4_6", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger", "smolvlm": "idefics3"}
+def gemma_name(name):
+    """The name of a tensor of Gemma 4's tower, as llama.cpp has it."""
+    for ours, theirs in [
+        ("model.embed_vision.embedding_projection", "mm.input_projection"), ("model.vision_tower.encoder.layers.", "v.blk."),
+        ("model.vision_tower.patch_embedder.input_proj", "v.patch_embd"),
+        ("model.vision_tower.patch_embedder.position_embedding_table", "v.position_embd.weight"),
+        ("post_attention_layernorm", "attn_post_norm"), ("post_feedforward_layernorm", "ffn_post_norm"),
+        ("input_layernorm", "ln1"), ("pre_feedforward_layernorm", "ln2"), (".linear.", "."), ("self_attn.q_norm", "attn_q_norm"),
+        ("self_attn.k_norm", "attn_k_norm"), ("self_attn.q_proj", "attn_q"), ("self_attn.k_proj", "attn_k"),
+        ("self_attn.v_proj", "attn_v"), ("self_attn.o_proj", "attn_out"), ("mlp.gate_proj", "ffn_gate"),
+        ("mlp.up_proj", "ffn_up"), ("mlp.down_proj", "ffn_down"),
+    ]:  # fmt: skip
+        name = name.replace(ours, theirs)
+    return name
+
+
+def gemma_tensor(writer, name, values, vision, kind):
+    name = gemma_name(name)
+    if name == "v.patch_embd.weight":
+        patch = vision["patch_size"]
+        values, kind = values.reshape(-1, patch, patch, 3).transpose(0, 3, 1, 2), TYPES["f32"]
+    if name == "v.position_embd.weight":
+        kind = TYPES["f32"]
+    add(writer, name, values.reshape(values.shape or (1,)), kind)
+
+
+PROJECTORS = {"gemma4": "gemma4v", "minicpmv4_6": "minicpmv4_6", "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_5": "qwen3vl_merger", "smolvlm": "idefics3"}
 MERGER = {
     f"visual.{ours}.{suffix}": f"{theirs}.{suffix}"
     for ours, theirs in [
@@ -313,7 +382,11 @@ def tower(folder, config, weights, out, kind):
     writer = gguf.GGUFWriter(out, "clip")
     writer.add_type("mmproj")
     writer.add_clip_has_vision_encoder(True)
-    writer.add_clip_projector_type(PROJECTORS[family])
+    if family == "gemma4":
+        # as the converter has it: there may be another one, for sound
+        writer.add_clip_vision_projector_type(PROJECTORS[family])
+    else:
+        writer.add_clip_projector_type(PROJECTORS[family])
     writer.add_vision_projection_dim(text["hidden_size"])
     patch, depth = vision["patch_size"], vision.get("depth") or vision["num_hidden_layers"]
     side = round(vision.get("num_position_embeddings", 0) ** 0.5) * patch
@@ -342,6 +415,9 @@ def tower(folder, config, weights, out, kind):
         writer.add_vision_projector_scale_factor({"16x": 4, "4x": 2}[config["downsample_mode"]])
         writer.add_array("clip.vision.wa_layer_indexes", [config["insert_layer_id"]])
         writer.add_vision_use_gelu(True)
+    elif family == "gemma4":
+        # the converter always writes 1e-6, which the published models have
+        writer.add_vision_attention_layernorm_eps(vision["rms_norm_eps"])
     else:
         writer.add_vision_attention_layernorm_eps(text["rms_norm_eps"])
     if family == "qwen3_vl":
@@ -361,6 +437,9 @@ def tower(folder, config, weights, out, kind):
             continue
         if family == "minicpmv4_6":
             add(writer, minicpmv_name(name), values, kind)
+            continue
+        if family == "gemma4":
+            gemma_tensor(writer, name, values, vision, kind)
             continue
         if name == "visual.patch_embed.proj.weight":
             for frame, suffix in enumerate(["", ".1"]):

@@ -58,6 +58,7 @@ const QWEN25_7B: &str = "Qwen/Qwen2.5-VL-7B-Instruct";
 const QWEN2_2B: &str = "Qwen/Qwen2-VL-2B-Instruct";
 const QWEN2_7B: &str = "Qwen/Qwen2-VL-7B-Instruct";
 const SMOL_500M: &str = "HuggingFaceTB/SmolVLM2-500M-Video-Instruct";
+const GEMMA4_E2B: &str = "google/gemma-4-E2B-it";
 const LLAVA_05B: &str = "llava-hf/llava-onevision-qwen2-0.5b-ov-hf";
 const LLAVA_7B: &str = "llava-hf/llava-onevision-qwen2-7b-ov-hf";
 
@@ -69,7 +70,7 @@ const FOR_35B: &[&str] = &[QWEN35_08B, QWEN35_2B];
 
 /// All of them, by family, the smallest first.
 #[rustfmt::skip]
-pub const KNOWN: [KnownModel; 33] = [
+pub const KNOWN: [KnownModel; 35] = [
     KnownModel { id: SMOL_256M, shape: "smolvlm2-256m", drafters: &[], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: SMOL_500M, shape: "smolvlm2-500m", drafters: &[SMOL_256M], gguf: gguf("ggml-org", &[Q80, F16]), stored: Stored::F32 },
     KnownModel { id: "HuggingFaceTB/SmolVLM2-2.2B-Instruct", shape: "smolvlm2-2.2b", drafters: &[SMOL_500M, SMOL_256M], gguf: gguf("ggml-org", &[Q4KM, Q80, F16]), stored: Stored::F32 },
@@ -100,6 +101,8 @@ pub const KNOWN: [KnownModel; 33] = [
     KnownModel { id: QWEN2_2B, shape: "qwen2-vl-2b", drafters: &[], gguf: gguf("bartowski", &[Q4KM, Q80]), stored: Stored::Model },
     KnownModel { id: QWEN2_7B, shape: "qwen2-vl-7b", drafters: &[QWEN2_2B], gguf: gguf("bartowski", &[Q4KM, Q80]), stored: Stored::Model },
     KnownModel { id: "Qwen/Qwen2-VL-72B-Instruct", shape: "qwen2-vl-72b", drafters: &[QWEN2_7B, QWEN2_2B], gguf: gguf("bartowski", &[Q4KM]), stored: Stored::Model },
+    KnownModel { id: GEMMA4_E2B, shape: "gemma-4-e2b", drafters: &[], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Hearing },
+    KnownModel { id: "google/gemma-4-E4B-it", shape: "gemma-4-e4b", drafters: &[GEMMA4_E2B], gguf: gguf("unsloth", &[Q4KM, Q80]), stored: Stored::Hearing },
     KnownModel { id: LLAVA_05B, shape: "llava-onevision-0.5b", drafters: &[], gguf: None, stored: Stored::Model },
     KnownModel { id: LLAVA_7B, shape: "llava-onevision-7b", drafters: &[LLAVA_05B], gguf: None, stored: Stored::Model },
     KnownModel { id: "llava-hf/llava-onevision-qwen2-72b-ov-hf", shape: "llava-onevision-72b", drafters: &[LLAVA_7B, LLAVA_05B], gguf: None, stored: Stored::Model },
@@ -198,6 +201,9 @@ mod tests {
             let found = kind.bytes(&config.text);
             assert!(off(found, bytes) < 1e-3, "{id} {}: {found}", kind.name());
         }
+        // As others give it, in three digits: the embeddings for each layer have as many bits as the others.
+        let gemma = shapes::config("gemma-4-e2b").unwrap();
+        assert!(off(Q4KM.bytes(&gemma.text), 3_412_000_000) < 2e-2);
         // Of this, its owner and others say: 529 MB, and 1109 MB for the tower.
         let (repository, files) = KnownModel::find("openbmb/MiniCPM-V-4.6").unwrap().gguf_files().unwrap();
         assert_eq!((repository.as_str(), files.len()), ("openbmb/MiniCPM-V-4.6-gguf", 1));

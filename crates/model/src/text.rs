@@ -24,7 +24,10 @@ pub use error::{Mismatch, TextError};
 pub use sampling::ModelSampling;
 pub use stream::TextStream;
 
-use specreel_checkpoint::{files, gguf::Vocabulary};
+use specreel_checkpoint::{
+    files,
+    gguf::{Pieces, Vocabulary},
+};
 
 use spelling::Spelling;
 
@@ -145,7 +148,10 @@ impl TextTokenizer {
         let full = from_vocabulary::tokenizer(vocabulary).map_err(refuse)?;
         Self::assemble(
             full,
-            Spelling::Bytes,
+            match vocabulary.pieces {
+                Pieces::Bytes { .. } => Spelling::Bytes,
+                Pieces::Characters { .. } => Spelling::Pieces,
+            },
             path.into(),
             vocabulary.ends.clone(),
             ModelSampling::of_gguf(&vocabulary.sampling),

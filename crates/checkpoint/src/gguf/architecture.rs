@@ -2,9 +2,9 @@
 //!
 //! A new family is a file next to this one with its `Architecture`, which is listed in `SUPPORTED`.
 
-use super::{GgufFile, family::Architecture, minicpmv4_6, qwen2_vl, qwen3_5, qwen3_vl, smolvlm};
+use super::{GgufFile, family::Architecture, gemma4, minicpmv4_6, qwen2_vl, qwen3_5, qwen3_vl, smolvlm};
 
-pub(crate) static SUPPORTED: [Architecture; 8] = [
+pub(crate) static SUPPORTED: [Architecture; 9] = [
     qwen2_vl::QWEN2_VL,
     qwen2_vl::QWEN25_VL,
     qwen3_vl::QWEN3_VL,
@@ -13,6 +13,7 @@ pub(crate) static SUPPORTED: [Architecture; 8] = [
     qwen3_5::MOE,
     minicpmv4_6::MINICPMV4_6,
     smolvlm::SMOLVLM,
+    gemma4::GEMMA4,
 ];
 
 /// The architecture of every mmproj file.

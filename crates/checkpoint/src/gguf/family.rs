@@ -66,7 +66,7 @@ pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
         "hidden_size": integer("embedding_length")?,
         "num_hidden_layers": integer("block_count")?,
         "num_attention_heads": integer("attention.head_count")?,
-        "num_key_value_heads": m.integer(&key("attention.head_count_kv"))?,
+        "num_key_value_heads": first(file, &key("attention.head_count_kv"))?,
         "max_position_embeddings": m.integer(&key("context_length"))?,
         "rope_theta": m.number(&key("rope.freq_base"))?,
         "rms_norm_eps": m.number(&key("attention.layer_norm_rms_epsilon"))?,
@@ -76,7 +76,7 @@ pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
     if let Some(width) = m.integer(&key("attention.key_length"))? {
         config["head_dim"] = width.into();
     }
-    let dense = m.integer(&key("feed_forward_length"))?;
+    let dense = first(file, &key("feed_forward_length"))?;
     config["intermediate_size"] = match m.integer(&key("expert_count"))?.filter(|count| *count > 0) {
         None => dense.ok_or_else(|| format!("`{}` is missing", key("feed_forward_length")))?,
         Some(experts) => {
@@ -95,6 +95,13 @@ pub(super) fn text_config(file: &GgufFile) -> Result<Value, String> {
     }
     .into();
     Ok(config)
+}
+
+/// An integer, or the first of several that layers have; `None` if the key is missing.
+fn first(file: &GgufFile, key: &str) -> Result<Option<u64>, String> {
+    let m = &file.metadata;
+    let several = m.integers(key).ok().flatten().and_then(|all| all.first().copied());
+    several.map_or_else(|| m.integer(key), |first| Ok(Some(first)))
 }
 
 /// Most layers whose kind is looked up.

@@ -9,6 +9,7 @@ pub mod architecture;
 mod family;
 mod file;
 pub mod file_names;
+mod gemma4;
 mod header;
 mod metadata;
 mod minicpmv4_6;
@@ -30,7 +31,7 @@ pub use header::TypeShare;
 pub use metadata::Metadata;
 pub use model::{GgufModel, towers_of};
 pub(super) use names::{FileValues, NamedTensor, RowLayout};
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{Pieces, Vocabulary};
 
 /// The first bytes of every file.
 pub const MAGIC: &[u8; 4] = b"GGUF";

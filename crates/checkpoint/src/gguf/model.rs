@@ -135,6 +135,13 @@ impl GgufModel {
         template.contains(self.row.video_token).then_some(template)
     }
 
+    /// The token that begins a text, if the file names one.
+    pub fn first_token(&self) -> Option<String> {
+        let id = self.text.metadata.integer("tokenizer.ggml.bos_token_id").ok()??;
+        let tokens = self.text.metadata.strings("tokenizer.ggml.tokens").ok()??;
+        tokens.get(usize::try_from(id).ok()?).map(|token| (*token).to_owned())
+    }
+
     /// Mean and standard deviation of the colors.
     pub fn colors(&self) -> Result<[Option<[f32; 3]>; 2], CheckpointError> {
         let read = |key: &str| {

@@ -65,10 +65,10 @@ impl NamedTensor {
 /// A tensor's names: in a file without the block's prefix, here without the block's prefix.
 pub(super) type NamePair = (&'static str, &'static str);
 
-const TEXT: [NamePair; 3] =
+pub(super) const TEXT: [NamePair; 3] =
     [("token_embd", "model.embed_tokens"), ("output_norm", "model.norm"), ("output", "lm_head")];
 
-const LAYER: [NamePair; 16] = [
+pub(super) const LAYER: [NamePair; 16] = [
     ("attn_norm", "input_layernorm"),
     ("attn_q_norm", "self_attn.q_norm"),
     ("attn_k_norm", "self_attn.k_norm"),
@@ -139,7 +139,10 @@ pub(crate) type NamedTensors = BTreeMap<String, NamedTensor>;
 pub(super) fn insert(named: &mut NamedTensors, name: String, file: &Arc<GgufFile>, parts: Vec<GgufTensor>) {
     let Some(first) = parts.first() else { return };
     let mut shape = first.shape.clone();
-    shape[0] = parts.iter().map(|part| part.shape[0]).sum();
+    // One of a single value has no rows.
+    if let Some(rows) = shape.first_mut() {
+        *rows = parts.iter().filter_map(|part| part.shape.first()).sum();
+    }
     let (file, layout, stored) = (Arc::clone(file), RowLayout::Rows, FileValues::Values);
     named.insert(name, NamedTensor { shape, file, parts, layout, stored });
 }

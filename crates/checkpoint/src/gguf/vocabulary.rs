@@ -2,33 +2,45 @@
 
 use super::GgufFile;
 
-/// What is done with text before tokens are merged, as the published tokenizer does it.
-struct Preparation {
-    /// Its name in `tokenizer.ggml.pre`.
-    name: &'static str,
-    split: &'static str,
-    /// Text is composed (NFC) first.
-    composed: bool,
+/// What tokens are made of, and what is done with text before they are merged, as the published tokenizer does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// Every character of a token is a byte.
+    Bytes {
+        /// The pattern of what is merged apart.
+        split: &'static str,
+        /// Text is composed (NFC) before it is split.
+        composed: bool,
+    },
+    /// Characters, with U+2581 for blanks; what the vocabulary lacks is bytes (`<0x0A>`). `unknown` is the id of what has no bytes.
+    Characters { unknown: Option<u32> },
 }
 
-const PREPARATIONS: [Preparation; 3] = [
-    Preparation {
-        name: "qwen2",
-        split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        composed: true,
-    },
+/// The preparation of text for byte-level tokens, by its name in `tokenizer.ggml.pre`.
+const PREPARATIONS: [(&str, Pieces); 3] = [
+    (
+        "qwen2",
+        Pieces::Bytes {
+            split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            composed: true,
+        },
+    ),
     // As Qwen2's, but marks belong to the letters before them.
-    Preparation {
-        name: "qwen35",
-        split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        composed: true,
-    },
+    (
+        "qwen35",
+        Pieces::Bytes {
+            split: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            composed: true,
+        },
+    ),
     // GPT-2's, after every digit is a piece of its own: what precedes a digit ends there.
-    Preparation {
-        name: "smollm",
-        split: r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
-        composed: false,
-    },
+    (
+        "smollm",
+        Pieces::Bytes {
+            split: r"\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+",
+            composed: false,
+        },
+    ),
 ];
 
 /// Numbers that say how to sample, by name.
@@ -48,7 +60,7 @@ const CONTROL: u64 = 3;
 const USER_DEFINED: u64 = 4;
 const UNUSED: u64 = 5;
 
-/// A byte-level tokenizer's parts.
+/// A tokenizer's parts.
 #[derive(Debug)]
 pub struct Vocabulary<'a> {
     /// Tokens by id; `None` for ids that only pad the embedding table.
@@ -57,9 +69,7 @@ pub struct Vocabulary<'a> {
     pub added: Vec<(u32, bool)>,
     /// Merges, the first applied first.
     pub merges: Vec<(&'a str, &'a str)>,
-    pub split: &'static str,
-    /// Text is composed (NFC) before it is split.
-    pub composed: bool,
+    pub pieces: Pieces,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
     /// The file's numbers below `general.sampling`, by name.
@@ -73,14 +83,25 @@ impl<'a> Vocabulary<'a> {
         let m = &file.metadata;
         let missing = |key: &str| format!("`{key}` is missing");
         let model = m.string("tokenizer.ggml.model")?.ok_or_else(|| missing("tokenizer.ggml.model"))?;
-        if model != "gpt2" {
-            return Err(format!("unsupported tokenizer `{model}`, expected gpt2 (byte-level)"));
-        }
-        let pre = m.string("tokenizer.ggml.pre")?.ok_or_else(|| missing("tokenizer.ggml.pre"))?;
-        let preparation = PREPARATIONS.iter().find(|known| known.name == pre).ok_or_else(|| {
-            let known = PREPARATIONS.map(|known| known.name).join(", ");
-            format!("unsupported `tokenizer.ggml.pre` `{pre}`, expected one of: {known}")
-        })?;
+        let pieces = match model {
+            "gpt2" => {
+                let pre = m.string("tokenizer.ggml.pre")?.ok_or_else(|| missing("tokenizer.ggml.pre"))?;
+                let known = PREPARATIONS.iter().find(|(name, _)| *name == pre);
+                known.map(|(_, pieces)| *pieces).ok_or_else(|| {
+                    let known = PREPARATIONS.map(|(name, _)| name).join(", ");
+                    format!("unsupported `tokenizer.ggml.pre` `{pre}`, expected one of: {known}")
+                })?
+            }
+            "gemma4" => {
+                let unknown = m.integer("tokenizer.ggml.unknown_token_id")?;
+                Pieces::Characters { unknown: unknown.and_then(|id| u32::try_from(id).ok()) }
+            }
+            other => {
+                return Err(format!(
+                    "unsupported tokenizer `{other}`, expected gpt2 (byte-level) or gemma4 (characters)"
+                ));
+            }
+        };
         let texts = m.strings("tokenizer.ggml.tokens")?.ok_or_else(|| missing("tokenizer.ggml.tokens"))?;
         let kinds =
             m.integers("tokenizer.ggml.token_type")?.ok_or_else(|| missing("tokenizer.ggml.token_type"))?;
@@ -120,8 +141,7 @@ impl<'a> Vocabulary<'a> {
             tokens: texts.into_iter().zip(&kinds).map(used).collect(),
             added,
             merges,
-            split: preparation.split,
-            composed: preparation.composed,
+            pieces,
             ends,
             sampling,
         })

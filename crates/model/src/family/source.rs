@@ -48,10 +48,12 @@ impl ReadModel for ModelFiles {
         match self {
             _ if family.forces_template => Ok(built_in()),
             Self::Directory { dir, .. } => ChatTemplate::load(dir, family.template),
-            Self::Gguf(model) => Ok(match model.template() {
-                Some(source) => ChatTemplate::new(source, model.text.path().display().to_string()),
-                None => built_in(),
-            }),
+            Self::Gguf(model) => {
+                let own = model.template();
+                let origin = || model.text.path().display().to_string();
+                let template = own.map_or_else(built_in, |source| ChatTemplate::new(source, origin()));
+                Ok(template.with_bos(model.first_token()))
+            }
         }
     }
 
@@ -60,9 +62,11 @@ impl ReadModel for ModelFiles {
             Self::Directory { dir, .. } => Ok(VideoProcessor::load(dir, tower.rules().processor())?),
             Self::Gguf(model) => {
                 let mut settings = tower.frames();
-                let [mean, std] = model.colors()?;
-                settings.mean = mean.unwrap_or(settings.mean);
-                settings.std = std.unwrap_or(settings.std);
+                if !settings.centers_colors() {
+                    let [mean, std] = model.colors()?;
+                    settings.mean = mean.unwrap_or(settings.mean);
+                    settings.std = std.unwrap_or(settings.std);
+                }
                 Ok(VideoProcessor::new(settings)?)
             }
         }

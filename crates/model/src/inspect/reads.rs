@@ -133,6 +133,7 @@ mod tests {
             "qwen3_5/model-q8_0",
             "qwen3_vl_moe/model-q8_0",
             "smolvlm/model-q8_0",
+            "gemma4/model-q8_0",
         ] {
             agree(&format!("gguf/{file}.gguf"), WeightType::Auto, None);
             agree(&format!("gguf/{file}.gguf"), WeightType::Auto, Some(40));

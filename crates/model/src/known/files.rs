@@ -13,6 +13,8 @@ pub(super) enum Stored {
     Predicting,
     /// The model and a copy of the embeddings as LM head, in 16 bits.
     HeadCopy,
+    /// The model and an audio encoder of about 300 million parameters, in 16 bits.
+    Hearing,
 }
 
 impl Stored {
@@ -23,6 +25,7 @@ impl Stored {
             Self::F32 => 4 * parameters,
             Self::Predicting => 2 * (parameters + mtp::parameters(text)),
             Self::HeadCopy => 2 * (parameters + (text.vocab * text.hidden) as u64),
+            Self::Hearing => 2 * (parameters + 300_000_000),
         }
     }
 }

@@ -355,8 +355,14 @@ impl ProcessorConfig {
         Ok(())
     }
 
-    /// Take the budget of a frame, the patches and the sampling from a file. Colors are always centered: that is a part of the tower.
+    /// True if mean and deviation are the tower's, whatever a file says.
+    pub fn centers_colors(&self) -> bool {
+        self.scope == PixelScope::Filled
+    }
+
+    /// Take the budget of a frame, the patches and the sampling from a file.
     fn fill_as(&mut self, raw: &Raw) -> Result<(), ProcessorError> {
+        // Mean and deviation are the tower's.
         self.apply(&Raw { image_mean: None, image_std: None, ..raw.clone() })?;
         self.merge = raw.pooling_kernel_size.unwrap_or(self.merge);
         let tokens = count("max_soft_tokens", &raw.max_soft_tokens)?.unwrap_or(GEMMA_TOKENS);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tokenizers::{
     AddedToken, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer,
     models::bpe::{BPE, Vocab},
-    normalizers::NFC,
+    normalizers::{NFC, Replace},
     pre_tokenizers::{
         byte_level::ByteLevel,
         sequence::Sequence,
@@ -13,7 +13,9 @@ use tokenizers::{
     },
 };
 
-use specreel_checkpoint::gguf::Vocabulary;
+use specreel_checkpoint::gguf::{Pieces, Vocabulary};
+
+use super::spelling::BLANK;
 
 /// Build the tokenizer, as the published `tokenizer.json` of the family describes it.
 /// Errors: a merge or a token is impossible.
@@ -27,16 +29,33 @@ pub(super) fn tokenizer(vocabulary: &Vocabulary<'_>) -> Result<Tokenizer, String
     }
     let merges = vocabulary.merges.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     let ids: Vocab = ids.into_iter().map(|(token, id)| (token.to_owned(), id)).collect();
-    let model = BPE::builder().vocab_and_merges(ids, merges).build();
-    let mut tokenizer = Tokenizer::new(model.map_err(|e| e.to_string())?);
-    let split =
-        Split::new(SplitPattern::Regex(vocabulary.split.into()), SplitDelimiterBehavior::Isolated, false);
-    let split = split.map_err(|e| e.to_string())?;
-    let bytes = ByteLevel::new(false, true, false);
-    let parts = vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)];
-    tokenizer.with_pre_tokenizer(Some(Sequence::new(parts)));
-    tokenizer.with_normalizer(vocabulary.composed.then_some(NFC)).map_err(|e| e.to_string())?;
-    tokenizer.with_decoder(Some(bytes));
+    let builder = BPE::builder().vocab_and_merges(ids, merges);
+    let mut tokenizer = match vocabulary.pieces {
+        Pieces::Bytes { split, composed } => {
+            let mut tokenizer = Tokenizer::new(builder.build().map_err(|e| e.to_string())?);
+            let split = SplitPattern::Regex(split.into());
+            let split =
+                Split::new(split, SplitDelimiterBehavior::Isolated, false).map_err(|e| e.to_string())?;
+            let bytes = ByteLevel::new(false, true, false);
+            let parts = vec![PreTokenizerWrapper::Split(split), PreTokenizerWrapper::ByteLevel(bytes)];
+            tokenizer.with_pre_tokenizer(Some(Sequence::new(parts)));
+            tokenizer.with_normalizer(composed.then_some(NFC)).map_err(|e| e.to_string())?;
+            tokenizer.with_decoder(Some(bytes));
+            tokenizer
+        }
+        Pieces::Characters { unknown } => {
+            let unknown = unknown.and_then(|id| vocabulary.tokens.get(id as usize).copied().flatten());
+            let builder = builder.byte_fallback(true).fuse_unk(true);
+            let builder = match unknown {
+                Some(token) => builder.unk_token(token.to_owned()),
+                None => builder,
+            };
+            let mut tokenizer = Tokenizer::new(builder.build().map_err(|e| e.to_string())?);
+            let blanks = Replace::new(" ", BLANK.to_string()).map_err(|e| e.to_string())?;
+            tokenizer.with_normalizer(Some(blanks)).map_err(|e| e.to_string())?;
+            tokenizer
+        }
+    };
     let added = vocabulary.added.iter().filter_map(|(id, special)| {
         let content = vocabulary.tokens.get(*id as usize).copied().flatten()?;
         Some(AddedToken::from(content, *special).normalized(false))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokenizers::DecoderWrapper;
 
 /// What stands for a blank in [`Spelling::Pieces`].
-const BLANK: char = '\u{2581}';
+pub(super) const BLANK: char = '\u{2581}';
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {

@@ -28,6 +28,8 @@ struct Raw {
     position_embedding_size: Option<usize>,
     use_clipped_linears: Option<bool>,
     standardize: Option<bool>,
+    /// Of GGUF files.
+    colors_apart: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,6 +58,8 @@ pub struct GemmaVisionConfig {
     pub eps: f64,
     /// Base of the rotary frequencies.
     pub theta: f64,
+    /// The pixels of a patch enter color by color, not with their colors together.
+    pub colors_apart: bool,
     /// Inputs and outputs of matrices are bounded, by values of the checkpoint.
     pub bounded: bool,
     /// Width of the visual embeddings, which is the decoder's.
@@ -117,6 +121,7 @@ impl GemmaVisionConfig {
             table: within("position_embedding_size", raw.position_embedding_size.unwrap_or(10_240), 1 << 16)?,
             eps,
             theta,
+            colors_apart: raw.colors_apart.unwrap_or(false),
             bounded: raw.use_clipped_linears.unwrap_or(false),
             out,
         })

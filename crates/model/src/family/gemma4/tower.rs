@@ -1,7 +1,7 @@
 //! The tower of Gemma 4: tensors, order of patches, positions, pooling, work.
 //!
 //! `vision_tower.patch_embedder.input_proj.weight` `[hidden, 3 · patch²]`, whose inputs are the pixels of a patch with their three colors
-//! together; `….position_embedding_table` `[2, table, hidden]`, for columns and rows; `vision_tower.encoder.layers.N.{input_layernorm,
+//! together (in GGUF files color by color); `….position_embedding_table` `[2, table, hidden]`, for columns and rows; `vision_tower.encoder.layers.N.{input_layernorm,
 //! post_attention_layernorm, pre_feedforward_layernorm, post_feedforward_layernorm}`, `….self_attn.{q,k,v,o}_proj.linear`,
 //! `….self_attn.{q,k}_norm`, `….mlp.{gate,up,down}_proj.linear`, next to each matrix perhaps its bounds; and
 //! `embed_vision.embedding_projection` `[width, hidden]`. There are no biases.
@@ -85,7 +85,8 @@ impl GemmaVisionConfig {
 
 impl TowerRules for GemmaVisionConfig {
     fn processor(&self) -> ProcessorConfig {
-        ProcessorConfig::gemma4(self.patch, self.pool)
+        let config = ProcessorConfig::gemma4(self.patch, self.pool);
+        ProcessorConfig { colors_last: !self.colors_apart, ..config }
     }
 
     fn merged(&self) -> Option<MergedPatches> {
