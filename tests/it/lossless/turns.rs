@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 use specreel_model::{draft_head::Recipe, grammar::Constraint};
-use specreel_record::Step;
+use specreel_record::{Step, StopReason};
 use specreel_speculate::{
     Acceptance, Drafter, Length, Method, Occurrence, Sampler, Shape, VisualContext,
     auto::{CLASSES, Calibration, DraftCost},
@@ -52,7 +52,7 @@ fn orders(count: usize, seed: u64) -> [Box<dyn Fn(usize) -> usize>; 2] {
 }
 
 /// The drafts of each step, by how many tokens there were before.
-fn drafts(steps: &[Step], by: impl Fn(usize) -> bool) -> BTreeMap<usize, Vec<u32>> {
+pub(super) fn drafts(steps: &[Step], by: impl Fn(usize) -> bool) -> BTreeMap<usize, Vec<u32>> {
     let (mut before, mut drafts) = (0, BTreeMap::new());
     for step in steps {
         if by(step.index) && !step.drafted.is_empty() {
@@ -114,8 +114,8 @@ fn drafters_that_alternate_write_what_the_target_writes() {
 #[test]
 fn what_takes_over_drafts_as_if_it_had_drafted_from_the_beginning() {
     let mut compared = 0;
-    for (turn, family) in FAMILIES.iter().enumerate().filter(|(turn, _)| turn % 2 == 1 || *turn == 0) {
-        let mut bench = Bench::new(family[0], family[0], WeightType::F32, turn as u64);
+    for (family, seed) in FAMILIES.iter().zip(1..) {
+        let mut bench = Bench::new(family[0], family[0], WeightType::F32, seed);
         let all = [vec![lookup()], reserves()].concat();
         for (at, own) in all.iter().enumerate().skip(1) {
             let alone = drafts(&bench.write(own, GREEDY, 40).steps, |_| true);
@@ -142,7 +142,11 @@ fn what_takes_over_drafts_as_if_it_had_drafted_from_the_beginning() {
                 }
                 let knows = own.drafter == (Drafter::Model {}) && own.context == (VisualContext::Full {});
                 for step in written.steps.iter().filter(|step| knows && who[step.index] == at) {
-                    assert_eq!(step.judged, step.accepted, "{family:?}, step {}", step.index);
+                    // A drafted end is right, but no token of the text.
+                    let is_last = step.index + 1 == written.steps.len();
+                    let ends = is_last && written.finished == Some(StopReason::Eos);
+                    let right = step.accepted + usize::from(ends && step.accepted < step.judged);
+                    assert_eq!(right, step.judged, "{family:?}, step {}", step.index);
                 }
             }
         }
