@@ -31,7 +31,7 @@ use args::{Command, StudioArgs, caption::CaptionArgs, run::ColorChoice};
 #[cfg(feature = "find")]
 use commands::{ask, library};
 use commands::{
-    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, watch,
+    caption, compare, complete, dataset, doctor, inspect, manual, methods, models, replay, skills, watch,
 };
 #[cfg(feature = "server")]
 use commands::{mcp, serve};
@@ -113,6 +113,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
             Command::Config(_)
             | Command::Completions { .. }
             | Command::Man(_)
+            | Command::Skills(_)
             | Command::Methods(_)
             | Command::Dataset(_)
             | Command::Replay(_)
@@ -161,6 +162,7 @@ fn dispatch(cli: Cli, run_studio: RunStudio) -> Result<i32, End> {
         Some(Command::Scenes(words)) => Err(words.moved("scenes")),
         Some(Command::Config(args)) => commands::config::run(&args),
         Some(Command::Completions { shell }) => complete::completions(shell),
+        Some(Command::Skills(args)) => skills::run(&args),
         Some(Command::Man(args)) => manual::run(&args),
     }
 }

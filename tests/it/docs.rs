@@ -22,8 +22,8 @@ use specreel_speculate::{
 use crate::architecture::{self, none};
 
 /// Options of other programs.
-const FOREIGN_OPTIONS: [&str; 5] =
-    ["--features", "--local-dir", "--no-default-features", "--requeue", "--search"];
+const FOREIGN_OPTIONS: [&str; 6] =
+    ["--features", "--local-dir", "--no-default-features", "--requeue", "--search", "--workspace"];
 
 /// A page: its path from the root of the repository, and its text.
 struct Page {
@@ -49,8 +49,15 @@ fn all_pages() -> Vec<Page> {
         entries.map(move |entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap()))
     });
     let docs = files.filter(|name| name.ends_with(".md"));
-    let others =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "lab/training/README.md", "assets/demo/README.md"];
+    let others = [
+        "README.md",
+        "AGENTS.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "lab/training/README.md",
+        "assets/demo/README.md",
+        "assets/text/skill.md",
+    ];
     let pages: Vec<Page> =
         others.map(str::to_owned).into_iter().chain(docs).map(|path| page(&path)).collect();
     assert!(pages.len() > 10, "only {} pages", pages.len());

@@ -21,6 +21,7 @@ pub mod run;
 pub mod sampling;
 #[cfg(feature = "server")]
 pub(crate) mod serve;
+pub mod skills;
 pub mod values;
 mod version;
 pub mod watch;
@@ -48,6 +49,7 @@ use replay::ReplayArgs;
 use run::RunArgs;
 #[cfg(feature = "server")]
 use serve::ServeArgs;
+use skills::SkillsArgs;
 use values::choice;
 use watch::WatchArgs;
 
@@ -195,6 +197,8 @@ pub enum Command {
         /// Shell
         shell: Shell,
     },
+    /// Tell coding agents how to use specreel
+    Skills(SkillsArgs),
     /// Print man pages (roff)
     Man(ManArgs),
     /// Moved to specreel-lab

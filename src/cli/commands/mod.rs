@@ -21,6 +21,7 @@ pub mod models;
 pub mod replay;
 #[cfg(feature = "server")]
 pub mod serve;
+pub mod skills;
 pub mod watch;
 
 use std::io::{self, IsTerminal, Write};

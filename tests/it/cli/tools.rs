@@ -66,3 +66,25 @@ fn config_prints_schemas() {
         assert_eq!(schema["type"], "object", "{file}");
     }
 }
+
+#[test]
+fn the_skill_is_installed_and_a_changed_one_is_kept() {
+    let (program, dir) = (Program::new(), tempfile::tempdir().unwrap());
+    let place = dir.path().to_str().unwrap();
+    let shown = program.run(&["skills", "show"]);
+    assert!(shown.code == 0 && shown.stdout.starts_with("---\nname: specreel\n"), "{}", shown.stdout);
+    let files = [".agents/skills", ".claude/skills"].map(|at| dir.path().join(at).join("specreel/SKILL.md"));
+    // The second time nothing changes.
+    for _ in 0..2 {
+        assert_eq!(program.run(&["skills", "install", place]).code, 0);
+        assert!(files.iter().all(|file| std::fs::read_to_string(file).unwrap() == shown.stdout));
+    }
+    std::fs::write(&files[1], "my own").unwrap();
+    let refused = program.run(&["skills", "install", place]);
+    assert!(refused.code == 2 && refused.stderr.contains("--force"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&files[1]).unwrap(), "my own");
+    assert_eq!(program.run(&["skills", "install", place, "--force"]).code, 0);
+    assert_eq!(std::fs::read_to_string(&files[1]).unwrap(), shown.stdout);
+    let absent = program.run(&["skills", "install", "/nowhere/at/all"]);
+    assert!(absent.code == 2 && absent.stderr.contains("is no directory"), "{}", absent.stderr);
+}
