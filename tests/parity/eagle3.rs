@@ -99,12 +99,26 @@ fn the_head_computes_what_torch_computes() {
     }
 }
 
+/// With norms of the states, two of them, and outputs that are normed before they are read again.
+#[test]
+fn a_newer_head_computes_what_torch_computes() {
+    let reference = tensors("eagle3_1/reference.safetensors");
+    for device in devices(WeightType::F32) {
+        let target = load_on("gqa_untied_f16", &device);
+        let head = DraftHead::load(&fixture("eagle3_1"), target.decoder()).unwrap();
+        assert_eq!((head.taps(), head.own_taps().before_norm), (&[0, 2][..], false));
+        drafts_as_torch(&head, &reference, "tapped", 2e-4, device.name());
+    }
+}
+
 #[test]
 fn a_row_does_not_depend_on_the_others() {
-    let reference = tensors("eagle3/reference.safetensors");
-    for dtype in [WeightType::F32, WeightType::Q8_0] {
+    for (name, dtype) in
+        [("eagle3", WeightType::F32), ("eagle3", WeightType::Q8_0), ("eagle3_1", WeightType::Q8_0)]
+    {
+        let reference = tensors(&format!("{name}/reference.safetensors"));
         let target = VideoLlm::load(&fixture("gqa_untied_f16"), dtype, &mut |_, _| {}).unwrap();
-        let head = DraftHead::load(&fixture("eagle3"), target.decoder()).unwrap();
+        let head = DraftHead::load(&fixture(name), target.decoder()).unwrap();
         rows_stand_alone(&head, &reference, "tapped", dtype);
     }
 }

@@ -23,8 +23,8 @@ pub fn noise(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// An EAGLE-3 head that drafts two thirds of the ids: those that the target's state before a token speaks for, disturbed by a
-/// random layer.
-pub fn eagle3(target: &VideoLlm) -> DraftHead {
+/// random layer. A `newer` one norms the states, and goes on from its normed outputs (EAGLE 3.1).
+pub fn eagle3(target: &VideoLlm, newer: bool) -> DraftHead {
     let c = &layer_of(target.decoder().config());
     let (d, vocab, cpu) = (c.hidden, c.vocab, &Device::Cpu);
     let tensor = |values: Vec<f32>, shape: &[usize]| Tensor::from_vec(values, shape, cpu).unwrap();
@@ -51,6 +51,12 @@ pub fn eagle3(target: &VideoLlm) -> DraftHead {
         "norm.weight",
     ] {
         tensors.insert(name.to_owned(), Tensor::ones(d, DType::F32, cpu).unwrap());
+    }
+    if newer {
+        for state in 0..3 {
+            let ones = Tensor::ones(d, DType::F32, cpu).unwrap();
+            tensors.insert(format!("fc_norm.{state}.weight"), ones);
+        }
     }
     // Of the three states the last.
     let last = (0..d * 3 * d).map(|i| if i % (3 * d) == 2 * d + i / (3 * d) { 1.0 } else { 0.0 }).collect();
@@ -79,6 +85,8 @@ pub fn eagle3(target: &VideoLlm) -> DraftHead {
         "vocab_size": vocab,
         "draft_vocab_size": kept.len(),
         "eagle_config": { "eagle_aux_hidden_state_layer_ids": [0, c.layers / 2, c.layers - 1] },
+        "fc_norm": newer,
+        "norm_output": newer,
     });
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.json"), config.to_string()).unwrap();

@@ -163,9 +163,9 @@ impl Bench {
             layer(name, &target, Recipe::Msd, VisualRows::Embeddings),
             layer(name, &target, Recipe::Vispec, VisualRows::Embeddings),
             layer(name, &target, Recipe::Hivis, VisualRows::Embeddings),
-            heads::eagle3(&target),
-            heads::mtp(&target),
             // Each in half of the benches.
+            heads::eagle3(&target, seed % 2 == 1),
+            heads::mtp(&target),
             heads::dflash(&target, seed % 2 == 1),
         ];
         layers.extend(heads::assistant(&target, seed % 2 == 1));

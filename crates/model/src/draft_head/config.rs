@@ -202,7 +202,7 @@ pub fn last_attention_layer(target: &TextConfig) -> usize {
 }
 
 /// What only an EAGLE-3 head has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Eagle3Config {
     /// Rows of its LM head.
     pub draft_vocab: usize,
@@ -211,13 +211,23 @@ pub struct Eagle3Config {
     /// True if the normed state is the residual, not the state.
     #[serde(default)]
     pub(crate) norm_before_residual: bool,
+    /// True if the target's states are normed together before they are projected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) norm_before_fc: bool,
+    /// True if each of the target's states is normed before they are projected (EAGLE 3.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) fc_norm: bool,
+    /// True if the normed output takes the place of states that the target has not computed yet, not the output before the norm (EAGLE
+    /// 3.1).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) norm_output: bool,
 }
 
 impl Eagle3Config {
     /// The configuration of a head to be trained: it shares the target's LM head and reads EAGLE-3's layers,
     /// or the first, middle and last layer if the target has fewer than six.
     pub fn like(target: &TextConfig) -> Self {
-        let own = Self { draft_vocab: target.vocab, layers: None, norm_before_residual: false };
+        let own = Self { draft_vocab: target.vocab, ..Self::default() };
         let last = target.layers.saturating_sub(1);
         let layers = own.taps(target).unwrap_or_else(|_| vec![0, last / 2, last]);
         Self { layers: Some(layers), ..own }

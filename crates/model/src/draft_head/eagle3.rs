@@ -1,9 +1,10 @@
 //! EAGLE-3 heads in the published layout (`LlamaForCausalLMEagle3`): EAGLE's, and SpecForge's for multimodal targets.
 //!
-//! The head reads the target's states g after three of its layers, through `fc` (`hidden × 3 hidden`, no bias). The row of a token
+//! The head reads the target's states g after some of its layers, usually three, through `fc` (`hidden × 3 hidden`, no bias). With
+//! `norm_before_fc` they are normed together before (`input_norm`), with `fc_norm` each on its own (`fc_norm.N`). The row of a token
 //! holds [`input_layernorm`(embedding) ; `hidden_norm`(x)], which queries, keys and values are computed from; x is the projected
 //! state before the token, or the head's own output before it, and the residual. One layer follows, whose output before the
-//! final `norm` takes the place of states that the target has not computed yet. `lm_head` has `draft_vocab_size` rows: row i
+//! final `norm` (with `norm_output` after it) takes the place of states that the target has not computed yet. `lm_head` has `draft_vocab_size` rows: row i
 //! stands for the target's token `i + d2t[i]`. Embeddings are the target's own.
 //!
 //! A row has the position of the row whose state it reads, the one before it.
@@ -18,8 +19,13 @@ pub(super) struct Eagle3 {
     pub taps: Vec<usize>,
     pub vocabulary: DraftVocabulary,
     reduce: Matrix,
+    /// Weights of the norm of all states together.
+    together: Option<Vec<f32>>,
+    /// Weights of the norm of each state; none if they are not normed.
+    apart: Vec<Vec<f32>>,
     qkv: Pairs,
     norm_before_residual: bool,
+    pub norm_output: bool,
 }
 
 /// A projection of embeddings concatenated with the states before them, each normed.
@@ -89,7 +95,7 @@ impl Eagle3 {
         let decoder = target.with_entered_layer(checkpoint, &layer, own_head.then_some(own.draft_vocab))?;
         let reduce = FusedMatrix {
             tensors: vec![("fc".into(), width)],
-            inputs: 3 * width,
+            inputs: taps.len() * width,
             bias: false,
             importance: Importance::Usual,
         };
@@ -103,9 +109,16 @@ impl Eagle3 {
             importance: Importance::Usual,
         };
         let norm = |name: &str| checkpoint.f32(&part(&format!("{name}.weight")), &[width]);
+        let states = taps.len();
+        let together = own.norm_before_fc.then(|| checkpoint.f32("input_norm.weight", &[states * width]));
+        let apart = if own.fc_norm { states } else { 0 };
+        let apart = (0..apart).map(|state| checkpoint.f32(&format!("fc_norm.{state}.weight"), &[width]));
         Ok((
             decoder,
             Self {
+                together: together.transpose()?,
+                apart: apart.collect::<Result<_, _>>()?,
+                norm_output: own.norm_output,
                 taps,
                 vocabulary,
                 reduce: target.matrix(&reduce, checkpoint)?,
@@ -124,14 +137,31 @@ impl Eagle3 {
         self.reduce.bytes() + self.qkv.projection.bytes()
     }
 
-    /// The target's states after the tapped layers, `rows × 3 width`, as the head reads them, `rows × width`.
+    /// The target's states after the tapped layers, `rows × taps · width`, as the head reads them, `rows × width`.
     pub fn reduce(
         &self,
         decoder: &Decoder,
         states: &States,
         workspace: &mut Workspace,
     ) -> specreel_tensor::Result<States> {
-        decoder.project(&self.reduce, states, workspace)
+        let eps = self.qkv.eps;
+        let mut states = states.clone();
+        if let Some(weight) = &self.together {
+            states = decoder.normed(&states, weight, eps, workspace)?;
+        }
+        if let Some((first, rest)) = self.apart.split_first() {
+            let width = decoder.width();
+            let mut of = |at: usize, weight: &[f32]| {
+                let state = states.columns(at * width..(at + 1) * width)?;
+                decoder.normed(&state, weight, eps, workspace)
+            };
+            let mut all = of(0, first)?;
+            for (at, weight) in (1..).zip(rest) {
+                all = decoder.beside(&all, &of(at, weight)?)?;
+            }
+            states = all;
+        }
+        decoder.project(&self.reduce, &states, workspace)
     }
 
     /// Rows that enter the layer, from embeddings and the states before them, both `rows × width`.

@@ -207,7 +207,7 @@ impl DraftHead {
     }
 
     pub fn own_taps(&self) -> Taps {
-        Taps { before_norm: self.eagle3().is_some(), ..Taps::default() }
+        Taps { before_norm: self.eagle3().is_some_and(|own| !own.norm_output), ..Taps::default() }
     }
 
     /// Its outputs in a pass of its own, which take the place of states that the target has not computed yet. Fails if the states have
@@ -215,7 +215,9 @@ impl DraftHead {
     pub fn own_states(&self, pass: &Pass) -> Result<States> {
         match &self.rows {
             HeadInputs::Assistant(own) => own.own_states(&self.decoder, &pass.states, &mut self.workspace()),
-            HeadInputs::Eagle3(_) => Ok(pass.before_norm.as_ref().unwrap_or(&pass.states).clone()),
+            HeadInputs::Eagle3(own) if !own.norm_output => {
+                Ok(pass.before_norm.as_ref().unwrap_or(&pass.states).clone())
+            }
             _ => Ok(pass.states.clone()),
         }
     }

@@ -21,6 +21,11 @@ const ARCHITECTURES: [&str; 5] = [
     "Eagle3MiniMaxM2ForCausalLM",
 ];
 
+/// States of the target that a head reads where its file does not name their layers.
+const USUAL_STATES: usize = 3;
+/// Most states of the target that a head reads.
+const MOST_STATES: usize = 16;
+
 /// Heads of other kinds, by their architectures.
 const OTHERS: [(&str, &str); 7] = [
     ("EagleLlamaForCausalLM", "EAGLE"),
@@ -104,6 +109,7 @@ struct RawHead {
     fc_norm: bool,
     #[serde(default)]
     norm_output: bool,
+    num_aux_hidden_states: Option<usize>,
     quantization_config: Option<Value>,
     eagle_config: Option<RawTaps>,
     #[serde(flatten)]
@@ -194,9 +200,6 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
         (layer.hidden_act != "silu", format!("`hidden_act` is {}, expected silu", layer.hidden_act)),
         (layer.mlp_bias, "`mlp_bias` is true, expected false".into()),
         (layer.use_sliding_window, "`use_sliding_window` is true, expected false".into()),
-        (head.norm_before_fc, "`norm_before_fc` is true, expected false".into()),
-        (head.fc_norm, "`fc_norm` is true, expected false".into()),
-        (head.norm_output, "`norm_output` is true, expected false".into()),
         (unused, "`use_aux_hidden_state` is false, expected true".into()),
         (head.quantization_config.is_some(), "its weights are quantized, expected f32, f16 or bf16".into()),
         (
@@ -220,8 +223,13 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
         Some(layers) => Some(layers),
         None => outside.transpose()?,
     };
-    if layers.as_ref().is_some_and(|layers| layers.len() != 3) {
-        return Err("`eagle_aux_hidden_state_layer_ids` names other than three layers".into());
+    let named = layers.as_ref().map_or(USUAL_STATES, Vec::len);
+    let read = head.num_aux_hidden_states.unwrap_or(named);
+    if read != named || !(1..=MOST_STATES).contains(&named) {
+        return Err(format!(
+            "the head reads {read} states, and `eagle_aux_hidden_state_layer_ids` names {named} layers, expected as many, up to \
+             {MOST_STATES}"
+        ));
     }
     let verifier = head.speculators_config.and_then(|config| config.verifier?.name_or_path);
     let described = described(Recipe::Eagle3, &layer, rope);
@@ -231,6 +239,9 @@ fn resolve(layer: RawLayer, head: RawHead, norm_before_residual: bool) -> Result
             draft_vocab: head.draft_vocab_size.unwrap_or(layer.vocab_size),
             layers,
             norm_before_residual,
+            norm_before_fc: head.norm_before_fc,
+            fc_norm: head.fc_norm,
+            norm_output: head.norm_output,
         }),
         ..described
     })

@@ -54,7 +54,7 @@ fn published_files_are_read() {
     // vLLM counts the embedding as 0.
     assert_eq!(layers(r#""eagle_aux_hidden_state_layer_ids": [2, 18, 33]"#).unwrap(), Some(vec![1, 17, 32]));
     assert!(layers(r#""eagle_aux_hidden_state_layer_ids": [0, 18, 33]"#).unwrap_err().contains("embedding"));
-    assert!(layers(r#""eagle_aux_hidden_state_layer_ids": [2, 3]"#).unwrap_err().contains("three"));
+    assert_eq!(layers(r#""eagle_aux_hidden_state_layer_ids": [2, 3]"#).unwrap(), Some(vec![1, 2]));
     let own = Eagle3Config { layers: Some(vec![1, 2, 28]), ..own };
     assert!(own.taps(&target(28)).unwrap_err().contains("layer 28"));
 }
@@ -69,7 +69,7 @@ fn what_the_head_does_not_compute_is_refused() {
         (r#""use_cache": true"#, r#""target_hidden_size": 4096"#, "target_hidden_size"),
         (r#""use_cache": true"#, r#""quantization_config": {}"#, "quantized"),
         (r#""use_sliding_window": false"#, r#""use_sliding_window": true"#, "use_sliding_window"),
-        (r#""use_cache": true"#, r#""norm_before_fc": true"#, "norm_before_fc"),
+        (r#""use_cache": true"#, r#""num_aux_hidden_states": 4"#, "reads 4 states"),
         (
             r#""use_cache": true"#,
             r#""eagle_config": {"use_aux_hidden_state": false}"#,
@@ -124,8 +124,16 @@ fn files_of_speculators_are_read() {
         (target.name.as_str(), target.hidden_size, target.vocab_size),
         ("Qwen/Qwen3-VL-8B-Instruct", 4096, 151_936)
     );
-    let own = Eagle3Config { draft_vocab: 32_000, layers: None, norm_before_residual: true };
+    let own = Eagle3Config { draft_vocab: 32_000, norm_before_residual: true, ..Eagle3Config::default() };
     assert_eq!(config.eagle3, Some(own));
+    let newer = changed(
+        r#""target_hidden_size": null"#,
+        r#""fc_norm": true, "norm_output": true, "num_aux_hidden_states": 3"#,
+    );
+    let newer = newer.unwrap().eagle3.unwrap();
+    assert!(newer.fc_norm && newer.norm_output && !newer.norm_before_fc);
+    let four = changed(r#"layer_ids": null"#, r#"layer_ids": [2, 46, 91, 93]"#).unwrap().eagle3.unwrap();
+    assert_eq!(four.layers, Some(vec![1, 45, 90, 92]));
     let layers = changed(r#"layer_ids": null"#, r#"layer_ids": [2, 18, 33]"#).unwrap().eagle3.unwrap().layers;
     assert_eq!(layers, Some(vec![1, 17, 32]));
     for (from, to, words) in [
@@ -134,8 +142,7 @@ fn files_of_speculators_are_read() {
         ("transformer_layer_config", "layer", "missing `transformer_layer_config`"),
         (r#""hidden_size": 4096,"#, "", "`transformer_layer_config`: missing field `hidden_size`"),
         (r#""num_hidden_layers": 1"#, r#""num_hidden_layers": 2"#, "num_hidden_layers"),
-        (r#""target_hidden_size": null"#, r#""norm_output": true"#, "norm_output"),
-        (r#"layer_ids": null"#, r#"layer_ids": [2, 46, 91, 93]"#, "three layers"),
+        (r#"layer_ids": null"#, r#"layer_ids": []"#, "names 0 layers"),
         (r#""use_cache": true"#, r#""use_sliding_window": true"#, "use_sliding_window"),
     ] {
         let problem = changed(from, to).unwrap_err();
