@@ -174,7 +174,16 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
     }
     if terminal::can_draw() {
         let studio = resolve::studio(&args, config)?;
-        return run_studio(studio).map_err(End::Failed);
+        #[cfg(feature = "find")]
+        let begun = std::time::SystemTime::now();
+        let code = run_studio(studio).map_err(End::Failed)?;
+        #[cfg(feature = "find")]
+        if let Some(path) = &args.index {
+            let videos = library::keep_runs(path.as_deref(), begun)?;
+            let videos = specreel_client::present::formats::plural(videos, "video");
+            tell!("the index has the captions of this session: {videos}");
+        }
+        return Ok(code);
     }
     if args.connect.is_some() {
         let hint = "to read a server's events elsewhere, see `GET /events` in docs/server.md";
@@ -184,5 +193,10 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
         tell!("note: the studio needs a terminal; captioning the embedded clip `demo` instead");
         "demo".into()
     });
-    caption::run(&mut CaptionArgs { videos: vec![video], run: args.run, ..CaptionArgs::default() }, config)
+    let mut caption = CaptionArgs { videos: vec![video], run: args.run, ..CaptionArgs::default() };
+    #[cfg(feature = "find")]
+    {
+        caption.batch.index = args.index;
+    }
+    caption::run(&mut caption, config)
 }

@@ -275,6 +275,24 @@ fn a_clip_in_pieces_is_kept() {
     t.quit("q");
 }
 
+#[cfg(feature = "find")]
+#[test]
+fn captions_of_a_session_are_kept_in_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = dir.path().join("library.db");
+    let option = format!("--index={}", index.to_str().unwrap());
+    let mut t = studio(110, 34, &["--method", "naive", &option]);
+    t.press("\r", "state     done");
+    t.quit("q");
+    let args = ["find", "--json", "--db", index.to_str().unwrap(), "the"];
+    let found = Command::new(env!("CARGO_BIN_EXE_specreel")).args(args).output().unwrap();
+    let moments = String::from_utf8_lossy(&found.stdout);
+    assert!(
+        found.status.success() && moments.contains(".mp4") && moments.contains("demo-target"),
+        "{moments}"
+    );
+}
+
 #[test]
 fn prompts_come_back_in_the_next_sitting_unless_nobody_wants_it() {
     let data = tempfile::tempdir().unwrap();

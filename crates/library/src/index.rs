@@ -141,6 +141,22 @@ impl Index {
         Ok(true)
     }
 
+    /// The captions for a prompt of the video at this path that end by a time in seconds, in order. Fails if the index cannot be read.
+    pub fn pieces(&self, clip: &Clip, prompt: &str, until: f64) -> Result<Vec<(Span, String)>, Failure> {
+        let sql = "SELECT start_s, end_s, text FROM captions JOIN sources ON sources.id = captions.source
+             JOIN videos ON videos.id = sources.video
+             WHERE path = ?1 AND kind = 0 AND prompt = ?2 AND end_s <= ?3 ORDER BY start_s";
+        let piece = |row: &rusqlite::Row<'_>| {
+            Ok((Span { start: row.get(0)?, end: row.get(1)? }, row.get::<_, String>(2)?))
+        };
+        let path = absolute(&clip.path());
+        let read = || -> rusqlite::Result<Vec<_>> {
+            let mut found = self.connection.prepare(sql)?;
+            found.query_map(params![path.as_os_str().as_bytes(), prompt, until], piece)?.collect()
+        };
+        read().map_err(|error| self.failure(&error))
+    }
+
     fn facts(&self, path: &Path) -> Result<(Stamp, [u8; 16]), Failure> {
         let facts = || Ok((Stamp::of(path)?, fingerprint(path)?));
         facts().map_err(|error: std::io::Error| {

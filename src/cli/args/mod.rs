@@ -228,6 +228,10 @@ pub struct StudioArgs {
     /// Folder of videos for the library (repeatable)
     #[arg(long, value_name = "DIR", help_heading = STUDIO)]
     pub library: Vec<PathBuf>,
+    /// Keep the captions of this session in an index when the studio closes [default: library.db in the data directory]
+    #[cfg(feature = "find")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "connect", help_heading = STUDIO)]
+    pub index: Option<Option<PathBuf>>,
     /// Theme: auto (asks the terminal), dark, light, high-contrast, mono, catppuccin, catppuccin-latte, dracula, gruvbox, nord,
     /// solarized-dark, solarized-light, tokyo-night, or your own
     #[arg(long, value_name = "NAME", help_heading = STUDIO)]

@@ -55,6 +55,10 @@ pub struct WatchArgs {
     /// Append each finished caption to this file: .srt, .vtt, .txt, .jsonl or .ffmetadata (chapters)
     #[arg(long, short, help_heading = OUTPUT, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Also keep the captions of a file in an index, in which `specreel find` looks [default: library.db in the data directory]
+    #[cfg(feature = "find")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub index: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub cues: CuesArgs,
     #[command(flatten)]

@@ -3,6 +3,8 @@
 mod import;
 mod meaning;
 
+pub use import::keep_runs;
+
 use super::*;
 use crate::cli::args::library::{FindArgs, IndexArgs};
 use crate::cli::args::run::RunArgs;

@@ -185,3 +185,28 @@ fn a_named_pipe_is_a_pipe() {
     assert_eq!(watch(&program, &["pipe"]).ok().stdout.lines().count(), 4);
     writer.join().unwrap().unwrap();
 }
+
+/// Segments are found while the file is watched and after that; a stream that is no file has no moments to return to.
+#[cfg(feature = "find")]
+#[test]
+fn a_watched_file_is_kept_in_the_index() {
+    let program = Program::new();
+    std::fs::write(program.home().join("a.mp4"), clip()).unwrap();
+    let args = ["a.mp4", "--idle", "0", "--index", "--out", "a.jsonl"];
+    watch(&program, &args).ok();
+    let lines = events(&std::fs::read_to_string(program.home().join("a.jsonl")).unwrap());
+    let last = lines.last().unwrap();
+    let words = last["text"].as_str().unwrap();
+    let word = words.split(|c: char| !c.is_alphanumeric()).max_by_key(|word| word.len()).unwrap();
+    let found = program.run(&["find", word, "--json"]).ok().json();
+    let moments = found["moments"].as_array().unwrap();
+    let here = |moment: &&Value| moment["start"] == last["start"] && moment["end"] == last["end"];
+    assert!(moments.iter().find(here).unwrap()["video"].as_str().unwrap().ends_with("a.mp4"), "{found}");
+    // Continued after the first segment, all segments are there again.
+    let text = std::fs::read_to_string(program.home().join("a.jsonl")).unwrap();
+    program.file("a.jsonl", &text[..=text.find('\n').unwrap()]);
+    watch(&program, &[&args[..], &["--resume"]].concat()).ok();
+    let again = program.run(&["find", word, "--json"]).ok().json();
+    assert_eq!(again["moments"].as_array().unwrap().len(), moments.len());
+    piped(&program, clip(), &["--index"]).ends(2).said("this stream is none");
+}

@@ -1,6 +1,7 @@
 //! Imports captions that were made before: files next to the videos, data sets, saved runs.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use super::*;
 use crate::cli::args::library::Imported;
@@ -36,7 +37,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
         Imported::Captions | Imported::Speech => Known::default(),
         Imported::Runs => {
             let sessions = Dirs::find().map(|dirs| dirs.data.join("sessions"));
-            runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default())?
+            runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default(), None)?
         }
         Imported::File(path) if !path.exists() => {
             return Err(Failure::usage(
@@ -45,7 +46,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
             )
             .into());
         }
-        Imported::File(path) if path.is_dir() => runs_in(path)?,
+        Imported::File(path) if path.is_dir() => runs_in(path, None)?,
         Imported::File(path) => of_file(path)?,
     };
     let found = find::find(&args.videos, &|_| Ok(None))?;
@@ -159,8 +160,20 @@ fn of_file(path: &Path) -> Result<Known, Failure> {
     Ok(known)
 }
 
-/// The captions of the saved runs in a directory, the newest of each prompt.
-fn runs_in(dir: &Path) -> Result<Known, Failure> {
+/// Keep the captions of runs that the studio has saved since then. Returns the number of their videos. Fails if the runs cannot be read,
+/// or the index cannot be written.
+pub fn keep_runs(path: Option<&Path>, since: SystemTime) -> Result<u64, Failure> {
+    let dir = Dirs::find().map(|dirs| dirs.data.join("sessions")).filter(|dir| dir.is_dir());
+    let known = runs_in(&dir.unwrap_or_default(), Some(since))?;
+    let mut index = Index::open(&file(path)?)?;
+    for (path, captions) in &known {
+        index.write(&Clip::of_file(path), captions)?;
+    }
+    Ok(known.len() as u64)
+}
+
+/// The captions of the saved runs in a directory, the newest of each prompt; those that changed since a time, if there is one.
+fn runs_in(dir: &Path, since: Option<SystemTime>) -> Result<Known, Failure> {
     let mut known = Known::default();
     if dir.as_os_str().is_empty() {
         return Ok(known);
@@ -173,7 +186,12 @@ fn runs_in(dir: &Path) -> Result<Known, Failure> {
     let mut files = files.map_err(unreadable)?;
     // File names start with the time.
     files.sort();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "jsonl")) {
+    let is_meant = |file: &&PathBuf| {
+        let changed = || file.metadata().and_then(|meta| meta.modified()).ok();
+        let is_new = since.is_none_or(|since| changed().is_some_and(|changed| changed >= since));
+        is_new && file.extension().is_some_and(|ending| ending == "jsonl")
+    };
+    for file in files.iter().filter(is_meant) {
         match Session::bytes(file).and_then(|bytes| Session::salvage(&bytes, file)) {
             Ok((session, _)) => runs(&mut known, &session),
             Err(error) => tell!("skipped: {}", color::plain(&error.to_string())),

@@ -1,8 +1,10 @@
 //! `specreel watch`: the segments of a stream, each captioned as it ends.
 //!
 //! A thread reads the stream ([`reader`]) and holds a few frames of each segment. The [`queue`] to this thread, which has them
-//! captioned one by one, holds one segment. Finished captions are appended to a file ([`record`]).
+//! captioned one by one, holds one segment. Finished captions are appended to a file ([`record`]), and kept in an index.
 
+#[cfg(feature = "find")]
+mod indexed;
 mod queue;
 mod reader;
 mod record;
@@ -64,6 +66,14 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
         }
         done_s = done_s.max(span.end);
     }
+    #[cfg(feature = "find")]
+    let mut indexed = match &args.index {
+        Some(path) => {
+            let (path, continued_s) = (path.as_deref(), args.resume.then_some(done_s));
+            Some(indexed::Indexed::open(path, &origin, &caption.request.prompt, continued_s)?)
+        }
+        None => None,
+    };
     let options = Options {
         division: scenes.division(*segments),
         rule: memory_check::rule(&caption.models),
@@ -138,6 +148,10 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
             }
             if let Some(record) = &mut record {
                 record.append(span, log.text())?;
+            }
+            #[cfg(feature = "find")]
+            if let Some(indexed) = &mut indexed {
+                indexed.add(span, &log)?;
             }
         }
         Ok(code)
