@@ -327,3 +327,36 @@ fn pairs_across_families_and_vocabularies_are_refused() {
         assert!(words.iter().all(|word| run.stderr.contains(word)), "{}", run.stderr);
     }
 }
+
+/// An assistant is recognized, drafts by default, changes no token of directory and GGUF file, and is refused with other targets.
+#[test]
+fn an_assistant_drafts_for_its_target_alone() {
+    let (program, assistant) = (with_clip(), fixture("gemma4_assistant"));
+    let inspected = program.line(&format!("models inspect '{assistant}' --json")).ok().json();
+    assert_eq!(inspected["recipe"], "assistant");
+    let of = |target: &str, rest: &str| {
+        let target = fixture(target);
+        program.line(&format!(
+            "caption clip.mkv --target '{target}' --drafter '{assistant}' --max-new-tokens 20 --frames 4 {rest}"
+        ))
+    };
+    for target in ["gemma4", "gguf/gemma4/model-q8_0.gguf"] {
+        for rest in ["", "--set shape.kind=two_branch --set shape.length=4", "--method auto"] {
+            let run = of(target, &format!("--json --verify {rest}")).silent();
+            let events = events(&run.stdout);
+            assert_eq!(event(&events, "verified")["equal"], true, "{target} {rest}");
+            let started = event(&events, "started");
+            assert_eq!(
+                started["method"]["drafter"]["recipe"] == "assistant",
+                rest != "--method auto",
+                "{started}"
+            );
+            assert_eq!(event(&events, "ready")["parts"]["heads"], serde_json::json!(["assistant"]));
+        }
+    }
+    of("gemma4_plain", "").ends(3).said("trained for another target: it expects a `hidden_size` of 64");
+    of("gemma4", "--set schedule.kind=parallel --set schedule.window=3")
+        .ends(2)
+        .said("the draft head needs the states");
+    of("gemma4", "--set context.kind=none").ends(2).said("reads the target's own keys and values");
+}

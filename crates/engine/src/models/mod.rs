@@ -352,10 +352,11 @@ fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
 fn refused(dir: &Path, error: CheckpointError) -> Failure {
     let failure = Failure::from(error);
     let recipe = DraftHeadConfig::read(dir).map_or(Recipe::Sparrow, |config| config.recipe);
-    let hint = format!(
-        "a draft head works with the target it was trained for; train one: specreel-lab train {} --target DIR",
-        recipe.name()
-    );
+    let works = "a draft head works with the target it was trained for";
+    let hint = match recipe {
+        Recipe::Assistant => format!("{works}; {}", recipe.hint()),
+        recipe => format!("{works}; train one: specreel-lab train {} --target DIR", recipe.name()),
+    };
     Failure { error: format!("drafter {}: {}", dir.display(), failure.error), hint: Some(hint), ..failure }
 }
 
