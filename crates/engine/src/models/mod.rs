@@ -352,11 +352,7 @@ fn check_pair(target: &VideoLlm, drafter: &VideoLlm) -> Result<(), Failure> {
 fn refused(dir: &Path, error: CheckpointError) -> Failure {
     let failure = Failure::from(error);
     let recipe = DraftHeadConfig::read(dir).map_or(Recipe::Sparrow, |config| config.recipe);
-    let works = "a draft head works with the target it was trained for";
-    let hint = match recipe {
-        Recipe::Assistant => format!("{works}; {}", recipe.hint()),
-        recipe => format!("{works}; train one: specreel-lab train {} --target DIR", recipe.name()),
-    };
+    let hint = format!("a draft head works with the target it was trained for; {}", recipe.hint());
     Failure { error: format!("drafter {}: {}", dir.display(), failure.error), hint: Some(hint), ..failure }
 }
 

@@ -120,6 +120,12 @@ impl<D: DecoderOps> OnDevice<D> {
         })
     }
 
+    /// The same model with the layers of a checkpoint, as `around` has it.
+    fn with_layers(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Self> {
+        let layers = (0..config.layers).map(|index| DecoderLayer::load(&self.ops, checkpoint, config, index));
+        self.around(layers.collect::<Loaded<_>>()?, checkpoint, config)
+    }
+
     /// The same model with layers of its own, and their norm and positions.
     fn around(
         &self,
@@ -199,9 +205,7 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
     }
 
     fn with_inner_layers(&self, checkpoint: &Checkpoint, config: &TextConfig) -> Loaded<Decoder> {
-        let layers = (0..config.layers).map(|index| DecoderLayer::load(&self.ops, checkpoint, config, index));
-        let layers = layers.collect::<Loaded<_>>()?;
-        self.around(layers, checkpoint, config).map(Decoder::new)
+        self.with_layers(checkpoint, config).map(Decoder::new)
     }
 
     fn with_entered_layer(
@@ -224,10 +228,8 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         config: &TextConfig,
         head: &FusedMatrix,
     ) -> Loaded<Decoder> {
-        let layers = (0..config.layers).map(|index| DecoderLayer::load(&self.ops, checkpoint, config, index));
-        let layers = layers.collect::<Loaded<_>>()?;
         let head = Arc::new(self.ops.matrix(head, checkpoint)?);
-        Ok(Decoder::new(Self { head, logit_cap: None, ..self.around(layers, checkpoint, config)? }))
+        Ok(Decoder::new(Self { head, logit_cap: None, ..self.with_layers(checkpoint, config)? }))
     }
 
     fn vocabulary(&self) -> Option<&DraftVocabulary> {

@@ -256,11 +256,11 @@ impl Clusters {
         let ids = ids.filter(|ids| ids.len() == vocab).ok_or_else(|| fail("does not hold every id once"))?;
         let head = parts::head(decoder.config());
         let name = format!("{}.weight", head.name());
-        let table = Table { values: checkpoint.f32(&name, &[vocab, width])?, width };
+        let values = checkpoint.f32(&name, &[vocab, width])?;
         let rows = ids.chunks(vocab / count).map(|ids| {
             let tensors = vec![(head.name().to_owned(), ids.len())];
             let part = FusedMatrix { tensors, inputs: width, bias: false, importance: Importance::Head };
-            decoder.matrix(&part, &Picked { table: &table, ids })
+            decoder.matrix(&part, &Picked { values: &values, width, ids })
         });
         Ok(Self { rows: rows.collect::<std::result::Result<_, _>>()?, ids, read })
     }
@@ -291,21 +291,16 @@ impl Clusters {
     }
 }
 
-/// A table in memory.
-struct Table {
-    values: Vec<f32>,
-    width: usize,
-}
-
 /// Some rows of a table.
 struct Picked<'a> {
-    table: &'a Table,
+    values: &'a [f32],
+    width: usize,
     ids: &'a [u32],
 }
 
 impl Picked<'_> {
     fn row(&self, id: u32) -> &[f32] {
-        &self.table.values[id as usize * self.table.width..][..self.table.width]
+        &self.values[id as usize * self.width..][..self.width]
     }
 }
 
