@@ -1,12 +1,12 @@
-//! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP. The first sets the [`Interrupt`] flag, the second ends the process at
+//! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP, and what is like them on Windows. The first sets the [`Interrupt`] flag, the second ends the process at
 //! once, without its temporary files.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use rustix::{io::Errno, process::Signal as Kind};
+use specreel_os::file::is_too_many_open;
+use specreel_os::signals::{Ending, Endings};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::end::End;
 pub use specreel_client::Interrupt;
@@ -26,7 +26,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// Exit code after an interrupt: 128 and the signal's number, which is 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 pub fn interrupted() -> i32 {
     match SIGNAL.load(Ordering::SeqCst) {
-        0 => 128 + Kind::INT.as_raw(),
+        0 => 128 + Ending::Interrupt.number(),
         number => 128 + number,
     }
 }
@@ -37,16 +37,16 @@ pub fn listen(cancel: impl Fn() + Send + 'static) -> Result<Interrupt, End> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(refused)?;
     // Registered before the thread starts, so that no signal from now on is missed.
     let guard = runtime.enter();
-    let mut signals = Signals::new().map_err(refused)?;
+    let mut signals = Endings::listen().map_err(refused)?;
     drop(guard);
     let interrupt = Interrupt::default();
     let asked = interrupt.clone();
     let listener = move || {
         runtime.block_on(async move {
-            SIGNAL.store(signals.next().await, Ordering::SeqCst);
+            SIGNAL.store(signals.next().await.number(), Ordering::SeqCst);
             asked.ask();
             cancel();
-            let code = 128 + signals.next().await;
+            let code = 128 + signals.next().await.number();
             scratch::remove_all(LAST);
             std::process::exit(code);
         });
@@ -72,46 +72,6 @@ pub fn loading(models: ModelSpec, ignore_memory: bool) -> Result<(Client, Interr
     Ok((client, interrupt))
 }
 
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Option<Signal>,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        let heard = !is_ignored(Kind::HUP);
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: heard.then(|| signal(SignalKind::hangup())).transpose()?,
-        })
-    }
-
-    async fn next(&mut self) -> i32 {
-        let hang_up = async {
-            match &mut self.hang_up {
-                Some(signal) => signal.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => Kind::INT.as_raw(),
-            _ = self.terminate.recv() => Kind::TERM.as_raw(),
-            _ = hang_up => Kind::HUP.as_raw(),
-        }
-    }
-}
-
-fn is_ignored(kind: Kind) -> bool {
-    // SAFETY: all-zero bytes are a valid `sigaction`; with a null pointer for the new action the call only writes the old one.
-    unsafe {
-        let mut old: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(kind.as_raw(), std::ptr::null(), &raw mut old) == 0
-            && old.sa_sigaction == libc::SIG_IGN
-    }
-}
-
 pub fn runtime() -> Result<Runtime, End> {
     tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(refused)
 }
@@ -122,16 +82,12 @@ pub fn descriptors() -> Result<(), Failure> {
     for _ in 0..DESCRIPTORS {
         match std::fs::File::open("/dev/null") {
             Ok(file) => open.push(file),
-            Err(e) if is_too_many(&e) => return Err(too_many(&e)),
+            Err(e) if is_too_many_open(&e) => return Err(too_many(&e)),
             // This system has no /dev/null.
             Err(_) => break,
         }
     }
     Ok(())
-}
-
-fn is_too_many(error: &std::io::Error) -> bool {
-    Errno::from_io_error(error).is_some_and(|errno| matches!(errno, Errno::MFILE | Errno::NFILE))
 }
 
 fn too_many(error: &std::io::Error) -> Failure {
@@ -143,7 +99,7 @@ fn too_many(error: &std::io::Error) -> Failure {
 
 /// The failure of a runtime, signal handler or thread that cannot be set up.
 pub fn refused(error: std::io::Error) -> End {
-    End::Failed(match is_too_many(&error) {
+    End::Failed(match is_too_many_open(&error) {
         true => too_many(&error),
         false => Failure::internal(
             format!("cannot start a thread or catch signals: {error}"),

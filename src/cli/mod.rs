@@ -65,6 +65,7 @@ pub unsafe fn silence_drivers() {
 /// Parse the arguments, run the command, and return the process exit code. Everything has been printed when this returns.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, run_studio: RunStudio) -> i32 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    specreel_os::terminal::obey_sequences();
     if let Some(code) = complete::answer(&arguments) {
         return code;
     }

@@ -4,6 +4,8 @@
 
 use std::{env, io::IsTerminal};
 
+use specreel_os::terminal::HAS_COLORS;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
     None,
@@ -70,13 +72,14 @@ fn of_terminal(set: &impl Fn(&str) -> Option<String>) -> ColorDepth {
     let program = set("TERM_PROGRAM");
     match (set("COLORTERM").as_deref(), program.as_deref()) {
         (Some("truecolor" | "24bit"), _) | (_, Some("iTerm.app")) => return ColorDepth::True,
+        // Windows Terminal, also around WSL.
+        _ if set("WT_SESSION").is_some() => return ColorDepth::True,
         _ if term.ends_with("direct") || term.ends_with("truecolor") => return ColorDepth::True,
         (_, Some("Apple_Terminal")) => return ColorDepth::Indexed,
         _ if term.ends_with("256") || term.ends_with("256color") => return ColorDepth::Indexed,
         _ => {}
     }
-    // Terminals of Windows have colors and set no TERM.
-    let has_colors = !term.is_empty() || cfg!(windows) || set("COLORTERM").or(set("CLICOLOR")).is_some();
+    let has_colors = !term.is_empty() || HAS_COLORS || set("COLORTERM").or(set("CLICOLOR")).is_some();
     if has_colors { ColorDepth::Ansi } else { ColorDepth::None }
 }
 
@@ -101,9 +104,10 @@ mod tests {
             ("TERM=xterm-256color", (Indexed, No)),
             ("TERM=xterm-256color COLORTERM=truecolor", (True, No)),
             ("TERM=xterm-direct", (True, No)),
+            ("TERM=xterm-256color WT_SESSION=1", (True, No)),
             ("TERM=xterm TERM_PROGRAM=Apple_Terminal", (Indexed, No)),
             ("TERM=dumb COLORTERM=truecolor", (No, No)),
-            ("", (if cfg!(windows) { Ansi } else { No }, No)),
+            ("", (if HAS_COLORS { Ansi } else { No }, No)),
             // no-color.org: any value that is not empty counts.
             ("TERM=xterm NO_COLOR=", (Ansi, No)),
             ("TERM=xterm NO_COLOR=0", (No, No)),

@@ -20,10 +20,11 @@ use crate::tui::signals::{Signal, Signals};
 use crate::tui::terminal::{Features, Screen};
 use crate::tui::{
     batch_worker::BatchWorker, config::StudioConfig, files, frame_loader::FrameLoader, frames::Frames,
-    keeper::Keeper, model::TICK, mouse::Mouse, studio::Studio, terminal_events::TerminalEvents, turns,
+    keeper::Keeper, model::TICK, mouse::Mouse, studio::Studio, terminal_events::TerminalEvents,
     window::Window, worker::Workers,
 };
 use specreel_client::{Client, Remote, UNSEEN};
+use specreel_os::threads::ask_for_short_turns;
 use specreel_record::Event;
 
 const PLAY: Duration = Duration::from_millis(34);
@@ -98,7 +99,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         leaving: false,
     };
     let channels = Channels { events, engine_lives: true, inbox, painted };
-    turns::ask_for_short();
+    ask_for_short_turns();
     let ended = runtime.block_on(driver.run(begin, answers.keys, channels));
     // The user does not wait for workers, such as a scan of a slow disk.
     runtime.shutdown_background();

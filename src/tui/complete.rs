@@ -26,14 +26,14 @@ impl Wanted {
 
 /// The directories and files of this kind whose paths start with the typed text.
 pub(crate) fn complete(typed: &str, wanted: Wanted) -> Result<Completion, String> {
-    complete_at(typed, wanted, std::env::var_os("HOME").map(PathBuf::from))
+    complete_at(typed, wanted, specreel_os::dirs::home())
 }
 
 fn complete_at(typed: &str, wanted: Wanted, home: Option<PathBuf>) -> Result<Completion, String> {
     if typed == "~" {
         return Ok(Completion { typed: typed.into(), line: "~/".into(), found: Vec::new() });
     }
-    let cut = typed.rfind('/').map_or(0, |i| i + 1);
+    let cut = specreel_os::names::last_part(typed);
     let (before, begun) = typed.split_at(cut);
     let folder = if before.is_empty() { PathBuf::from(".") } else { expand(before, home) };
     let entries = std::fs::read_dir(&folder)

@@ -1,13 +1,15 @@
 //! Files: opening paths, writing exports and methods, the user's editor. Everything here may block and runs off the studio's
 //! thread.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::{fs::File, os::unix::process::CommandExt, process::Stdio};
 
 use crate::tui::effect::{SidecarsWritten, VideoFile};
 use crate::tui::text;
 use specreel_batch::{Clip, Options, Outputs, Sidecar, outputs::Need, rows::Caption};
+use specreel_os::desktop;
+pub(crate) use specreel_os::desktop::plain;
 use specreel_record::Failure;
 use specreel_speculate::Method;
 
@@ -17,35 +19,10 @@ pub(crate) fn found(path: &Path) -> Option<VideoFile> {
     Some(VideoFile { path: path.into(), bytes: Some(facts.len()), modified: facts.modified().ok() })
 }
 
-/// The system's error without its number.
-pub(crate) fn plain(error: &std::io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
-/// Open a video in the program that the desktop has for it. That runs in a session of its own: without the studio's terminal,
-/// and beyond its end.
+/// Open a video in the program that the desktop has for it.
 pub(crate) fn play(video: &Path) -> Result<(), String> {
-    const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let shown = text::clean_line(&video.to_string_lossy());
-    // An absolute path is no option.
-    let video = std::path::absolute(video).unwrap_or_else(|_| video.into());
-    let mut opener = std::process::Command::new(OPENER);
-    opener.arg(video).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and allocates nothing.
-    unsafe { opener.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
-    let why = match opener.status() {
-        Ok(status) if status.success() => return Ok(()),
-        // The exit codes of xdg-open.
-        Ok(status) if status.code() == Some(2) => "no such file".to_owned(),
-        Ok(status) if status.code() == Some(3) => "there is no desktop, or no program for videos".to_owned(),
-        Ok(status) => format!("{OPENER} failed ({status})"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            format!("{OPENER} is not installed (on Linux, package xdg-utils)")
-        }
-        Err(error) => format!("{OPENER}: {}", plain(&error)),
-    };
-    Err(format!("cannot play {shown}: {why}"))
+    desktop::open(video).map_err(|why| format!("cannot play {shown}: {why}"))
 }
 
 fn create(file: &Path, text: &str) -> std::io::Result<()> {
@@ -126,17 +103,17 @@ pub(crate) fn write_sidecars(captions: Vec<(PathBuf, String)>) -> SidecarsWritte
 /// Let the user edit a text in `$VISUAL` or `$EDITOR`, which has the terminal meanwhile.
 pub(crate) fn edit(text: &str) -> Result<String, String> {
     let chosen = ["VISUAL", "EDITOR"].into_iter().find_map(|name| std::env::var(name).ok());
-    let command = chosen.filter(|c| !c.trim().is_empty()).unwrap_or_else(|| "vi".into());
+    let command = chosen.filter(|c| !c.trim().is_empty()).unwrap_or_else(|| desktop::EDITOR.into());
     let failed = |e: std::io::Error| format!("cannot edit the text in a temporary file: {e}");
     let mut file =
         tempfile::Builder::new().prefix("specreel-prompt-").suffix(".md").tempfile().map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     let mut words = command.split_whitespace();
-    let program = words.next().unwrap_or("vi");
+    let program = words.next().unwrap_or(desktop::EDITOR);
     let mut editor = std::process::Command::new(program);
     editor.args(words).arg(file.path());
     // Standard error goes to the log while the studio runs, but the editor may write to it.
-    if let Ok(tty) = std::fs::OpenOptions::new().write(true).open("/dev/tty") {
+    if let Ok(tty) = specreel_os::terminal::for_errors() {
         editor.stderr(tty);
     }
     match editor.status().map_err(|e| format!("cannot run the editor {program}: {e}"))? {
@@ -148,7 +125,13 @@ pub(crate) fn edit(text: &str) -> Result<String, String> {
 
 /// Expand `~` to the user's home directory.
 pub(crate) fn expand(typed: &str, home: Option<PathBuf>) -> PathBuf {
-    match (typed.strip_prefix("~/").or((typed == "~").then_some("")), home) {
+    match (
+        typed
+            .strip_prefix("~")
+            .and_then(|rest| rest.strip_prefix(std::path::is_separator))
+            .or((typed == "~").then_some("")),
+        home,
+    ) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(typed),
     }

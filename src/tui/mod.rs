@@ -42,7 +42,6 @@ mod terminal_writer;
 #[cfg(test)]
 mod testing;
 mod text;
-mod turns;
 mod update;
 mod view;
 pub mod widgets;

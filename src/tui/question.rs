@@ -7,10 +7,9 @@
 //! Inside tmux those answers are tmux's own. The outer terminal is queried through it (passthrough).
 
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{FdSetElement, fd_set_insert, fd_set_num_elements, select};
+use specreel_os::terminal::Terminal;
 
 use crate::look::{Key, KeyCode};
 
@@ -59,11 +58,17 @@ pub(crate) fn ask(limit: Duration, tmux: bool) -> Answers {
     if crossterm::terminal::enable_raw_mode().is_err() {
         return Answers::default();
     }
-    let bytes = exchange(limit, tmux).unwrap_or_default();
+    let asked = exchange(limit, tmux);
     if !raw_before {
         crossterm::terminal::disable_raw_mode().ok();
     }
-    Answers { unfinished: !is_complete(&bytes, tmux), ..read(&bytes) }
+    match asked {
+        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Answers::default(),
+        asked => {
+            let bytes = asked.unwrap_or_default();
+            Answers { unfinished: !is_complete(&bytes, tmux), ..read(&bytes) }
+        }
+    }
 }
 
 /// Drops answers that come too late, over a slow line, so that they are not read as keys.
@@ -97,7 +102,7 @@ impl Late {
 
 /// Write the queries and read until the last answer is there, or the time is over.
 fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
-    let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+    let mut terminal = Terminal::open()?;
     terminal.write_all(QUESTION)?;
     if tmux {
         terminal.write_all(through_tmux(QUESTION_AROUND).as_bytes())?;
@@ -109,7 +114,7 @@ fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
             end = end.min(Instant::now() + AROUND);
         }
         let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || !is_readable(&terminal, left)? {
+        if left.is_zero() || !terminal.is_readable(left)? {
             break;
         }
         let mut more = [0; 1024];
@@ -119,17 +124,6 @@ fn exchange(limit: Duration, tmux: bool) -> std::io::Result<Vec<u8>> {
         }
     }
     Ok(bytes)
-}
-
-/// Wait until there is something to read. By `select`, because macOS cannot poll terminals.
-fn is_readable(terminal: &std::fs::File, limit: Duration) -> std::io::Result<bool> {
-    let fd = terminal.as_raw_fd();
-    let mut set = vec![FdSetElement::default(); fd_set_num_elements(1, fd + 1)];
-    fd_set_insert(&mut set, fd);
-    let limit = rustix::event::Timespec::try_from(limit).map_err(std::io::Error::other)?;
-    // SAFETY: the set holds `fd` alone, which is open, and has room for every descriptor below `fd + 1`.
-    let n = unsafe { select(fd + 1, Some(&mut set), None, None, Some(&limit)) }?;
-    Ok(n > 0)
 }
 
 /// True if the attributes, the last answer, have arrived; with `tmux` also the outer terminal's answer.

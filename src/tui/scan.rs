@@ -25,7 +25,7 @@ struct Walked {
 
 /// Open a typed or pasted path: a video, or a directory of videos.
 pub(crate) fn open(typed: &str) -> Msg {
-    let path = files::expand(typed, std::env::var_os("HOME").map(PathBuf::from));
+    let path = files::expand(typed, specreel_os::dirs::home());
     let shown = text::clean_line(&path.to_string_lossy());
     let path = std::path::absolute(&path).unwrap_or(path);
     match std::fs::metadata(&path) {

@@ -1,5 +1,7 @@
 //! The signals that the studio handles.
 
+use specreel_os::signals::{Continued, Endings};
+
 use crate::look::StudioError;
 
 pub(crate) enum Signal {
@@ -9,30 +11,23 @@ pub(crate) enum Signal {
 }
 
 pub(crate) struct Signals {
-    term: tokio::signal::unix::Signal,
-    hup: tokio::signal::unix::Signal,
-    int: tokio::signal::unix::Signal,
-    cont: tokio::signal::unix::Signal,
+    endings: Endings,
+    continued: Continued,
 }
 
 impl Signals {
     pub fn new() -> Result<Self, StudioError> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| signal(kind).map_err(|source| StudioError::Terminal { doing: "set up", source });
+        let failed = |source| StudioError::Terminal { doing: "set up", source };
         Ok(Self {
-            term: listen(SignalKind::terminate())?,
-            hup: listen(SignalKind::hangup())?,
-            int: listen(SignalKind::interrupt())?,
-            cont: listen(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            endings: Endings::listen().map_err(failed)?,
+            continued: Continued::listen().map_err(failed)?,
         })
     }
 
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = self.term.recv() => Signal::Leave,
-            _ = self.hup.recv() => Signal::Leave,
-            _ = self.int.recv() => Signal::Leave,
-            _ = self.cont.recv() => Signal::Continued,
+            _ = self.endings.next() => Signal::Leave,
+            () = self.continued.next() => Signal::Continued,
         }
     }
 }

@@ -7,9 +7,12 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{cell::RefCell, os::fd::OwnedFd, path::Path, rc::Rc, time::Duration};
+use std::{cell::RefCell, path::Path, rc::Rc, time::Duration};
 
-use crossterm::event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste, EnableFocusChange};
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
+    EnableMouseCapture,
+};
 use crossterm::style::{Print, ResetColor};
 use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
@@ -18,15 +21,16 @@ use crossterm::terminal::{
 use crossterm::{cursor, execute, queue};
 use ratatui::layout::{Position, Rect};
 use ratatui::{Terminal, backend::CrosstermBackend};
-use rustix::process::Signal;
+use specreel_os::signals;
+use specreel_os::terminal::{MOUSE_IS_A_MODE, Redirected, redirect_errors};
 
 use crate::look::StudioError;
 use crate::tui::{painter::Painter, studio::Studio, terminal_writer::TerminalWriter};
 
 static UP: AtomicBool = AtomicBool::new(false);
 static FEATURES: Mutex<Features> = Mutex::new(Features { mouse: false, title: false, progress: false });
-/// The real standard error while fd 2 is redirected to the log.
-static REAL_STDERR: Mutex<Option<OwnedFd>> = Mutex::new(None);
+/// The real standard error while it goes to the log.
+static REAL_STDERR: Mutex<Option<Redirected>> = Mutex::new(None);
 
 /// Report presses and the wheel, with positions in decimal (SGR). Crossterm's own also asks for every motion.
 const TAKE_MOUSE: &str = "\x1b[?1000h\x1b[?1006h";
@@ -152,8 +156,7 @@ impl Screen {
     /// Restore the terminal and stop the process until the shell continues it.
     pub fn suspend(&mut self) -> Result<(), StudioError> {
         self.release();
-        // The whole process group, as the terminal itself would: a wrapper that started the studio must also stop.
-        rustix::process::kill_current_process_group(Signal::TSTP).ok();
+        signals::stop();
         self.resume()
     }
 
@@ -188,9 +191,14 @@ fn enter() -> io::Result<()> {
     UP.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableFocusChange, cursor::Hide)?;
     let Features { mouse, title, .. } = *lock(&FEATURES);
-    let begin = [(title, KEEP_TITLE), (mouse, TAKE_MOUSE)];
-    let mut used = begin.into_iter().filter(|(is_used, _)| *is_used);
-    used.try_for_each(|(_, sequence)| execute!(io::stdout(), Print(sequence)))
+    if title {
+        execute!(io::stdout(), Print(KEEP_TITLE))?;
+    }
+    match mouse {
+        true if MOUSE_IS_A_MODE => execute!(io::stdout(), EnableMouseCapture),
+        true => execute!(io::stdout(), Print(TAKE_MOUSE)),
+        false => Ok(()),
+    }
 }
 
 /// Undo [`enter`], if the studio has the screen.
@@ -198,6 +206,10 @@ fn leave_screen() {
     if UP.swap(false, Ordering::SeqCst) {
         // The terminal may be gone.
         let Features { mouse, title, progress } = *lock(&FEATURES);
+        if mouse && MOUSE_IS_A_MODE {
+            execute!(io::stdout(), DisableMouseCapture).ok();
+        }
+        let mouse = mouse && !MOUSE_IS_A_MODE;
         let end = [(mouse, LEAVE_MOUSE), (title, GIVE_TITLE_BACK), (progress, END_PROGRESS)];
         for (_, sequence) in end.into_iter().filter(|(is_used, _)| *is_used) {
             execute!(io::stdout(), Print(sequence)).ok();
@@ -241,15 +253,13 @@ fn redirect_stderr(log: &Path) -> io::Result<()> {
         specreel_client::private::create_dir_all(folder)?;
     }
     let file = specreel_client::private::options().create(true).append(true).open(log)?;
-    let real = rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?;
-    rustix::stdio::dup2_stderr(file)?;
-    *lock(&REAL_STDERR) = Some(real);
+    *lock(&REAL_STDERR) = Some(redirect_errors(file)?);
     Ok(())
 }
 
 fn restore_stderr() {
     if let Some(real) = lock(&REAL_STDERR).take() {
-        rustix::stdio::dup2_stderr(real).ok();
+        real.restore();
     }
 }
 

@@ -5,16 +5,14 @@
 //! own end, and once [`TerminalEvents`] is dropped, nothing reads the terminal any more. It is also one
 //! thread less between a key and its frame.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::tui::turns;
 use crossterm::event::Event;
-use filedescriptor::{POLLIN, pollfd};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use specreel_os::signals::Resized;
+use specreel_os::terminal::{Input, SIZE_IS_AN_EVENT, StopWaiting, input};
+use specreel_os::threads::ask_for_short_turns;
 use tokio::sync::mpsc;
 
 /// How long to look for an event that is there already.
@@ -26,9 +24,9 @@ const GRACE: Duration = Duration::from_millis(500);
 
 pub struct TerminalEvents {
     events: mpsc::Receiver<io::Result<Event>>,
-    resized: Signal,
+    resized: Resized,
     /// Dropped to stop the thread.
-    stop: Option<PipeWriter>,
+    stop: Option<StopWaiting>,
     /// Disconnected once the thread has ended.
     ended: std::sync::mpsc::Receiver<()>,
 }
@@ -36,14 +34,13 @@ pub struct TerminalEvents {
 impl TerminalEvents {
     /// Begin to read. Another reader of the terminal must wait until this one is dropped.
     pub fn start() -> io::Result<Self> {
-        let resized = signal(SignalKind::window_change())?;
-        let terminal = terminal()?;
-        let (stopped, stop) = io::pipe()?;
+        let resized = Resized::listen()?;
+        let (mut input, stop) = input()?;
         let (sender, events) = mpsc::channel(AHEAD);
         let (end, ended) = sync_channel(0);
         std::thread::Builder::new().name("keys".into()).spawn(move || {
-            turns::ask_for_short();
-            if let Err(error) = read(&sender, &terminal, &stopped) {
+            ask_for_short_turns();
+            if let Err(error) = read(&sender, &mut input) {
                 sender.blocking_send(Err(error)).ok();
             }
             drop::<SyncSender<()>>(end);
@@ -55,7 +52,7 @@ impl TerminalEvents {
     pub async fn next(&mut self) -> Option<io::Result<Event>> {
         tokio::select! {
             event = self.events.recv() => event,
-            Some(()) = self.resized.recv() => {
+            () = self.resized.next() => {
                 Some(crossterm::terminal::size().map(|(columns, rows)| Event::Resize(columns, rows)))
             }
         }
@@ -76,36 +73,17 @@ impl Drop for TerminalEvents {
     }
 }
 
-/// The terminal that crossterm reads.
-fn terminal() -> io::Result<OwnedFd> {
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
-        return stdin.as_fd().try_clone_to_owned();
-    }
-    File::open("/dev/tty").map(OwnedFd::from)
-}
-
-/// Send events until the terminal is gone, cannot be read, or `stopped` is.
-fn read(
-    sender: &mpsc::Sender<io::Result<Event>>,
-    terminal: &OwnedFd,
-    stopped: &PipeReader,
-) -> io::Result<()> {
-    let of = |fd| pollfd { fd, events: POLLIN, revents: 0 };
-    let mut sources = [of(terminal.as_raw_fd()), of(stopped.as_raw_fd())];
+/// Send events until the terminal is gone, cannot be read, or the waiting is ended.
+fn read(sender: &mpsc::Sender<io::Result<Event>>, input: &mut Input) -> io::Result<()> {
     loop {
         while let Some(event) = read_already()? {
-            // The studio hears of a new size by the signal, whether or not a key follows it.
-            if !matches!(event, Event::Resize(..)) && sender.blocking_send(Ok(event)).is_err() {
+            // Where a new size is a signal, the studio hears of it by that, whether or not a key follows it.
+            let is_told = matches!(event, Event::Resize(..)) && !SIZE_IS_AN_EVENT;
+            if !is_told && sender.blocking_send(Ok(event)).is_err() {
                 return Ok(());
             }
         }
-        match filedescriptor::poll(&mut sources, None) {
-            Err(filedescriptor::Error::Poll(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
-            polled => polled.map_err(io::Error::other)?,
-        };
-        let [terminal, stopped] = sources;
-        if stopped.revents != 0 || terminal.revents & !POLLIN != 0 {
+        if !input.wait()? {
             return Ok(());
         }
     }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::tui::turns;
+use specreel_os::threads::ask_for_short_turns;
 
 pub(crate) struct TerminalWriter {
     shared: Arc<Shared>,
@@ -43,7 +43,7 @@ impl TerminalWriter {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let of_thread = Arc::clone(&shared);
         std::thread::Builder::new().name("terminal".into()).spawn(move || {
-            turns::ask_for_short();
+            ask_for_short_turns();
             loop {
                 let mut state = of_thread.lock();
                 while state.waiting.is_empty() && !state.closed {

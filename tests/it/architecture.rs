@@ -223,6 +223,17 @@ fn models_know_no_device() {
 }
 
 #[test]
+fn one_crate_knows_operating_systems() {
+    let system = r"cfg(_attr)?!?\(.*\b(unix|windows)\b|target_os|\bos::(unix|windows|fd)\b|\b(libc|rustix|windows_sys)::";
+    let system = Regex::new(system).unwrap();
+    let is_product = |source: &&Source| !source.is_test() && !source.path.starts_with("lab/");
+    let problems = sources().into_iter().filter(|source| is_product(&source) && source.name() != "os");
+    let problems =
+        problems.filter(|source| system.is_match(source.without_tests())).map(|source| source.path);
+    none("what systems do differently is in the crate `os`:", &problems.collect::<Vec<_>>());
+}
+
+#[test]
 fn only_the_run_log_reads_steps_from_events() {
     // A pattern that binds the step; building an event is no pattern.
     let pattern = Regex::new(r"EventKind::Step\([a-z]\w*\)\s*(=>|=[^=])").unwrap();

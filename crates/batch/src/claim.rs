@@ -3,9 +3,10 @@
 //! The system releases the lock of a process that ends, however it ends, so a claim cannot be stale; the file that is left
 //! behind is taken over by the next claim.
 
-use std::{fs::TryLockError, os::unix::fs::MetadataExt};
+use std::fs::TryLockError;
 
 use super::*;
+use specreel_os::file::{is_at, try_lock};
 
 /// So often a directory may vanish before a file in it is opened.
 const ATTEMPTS: usize = 100;
@@ -21,7 +22,7 @@ impl Claim {
     pub fn take(path: &Path) -> io::Result<Option<Self>> {
         loop {
             let file = open_below(path, OpenOptions::new().create(true).truncate(false).write(true))?;
-            match file.try_lock() {
+            match try_lock(&file) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 // A file system without locks: one process at a time is up to the user.
@@ -31,7 +32,7 @@ impl Claim {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             // Its owner may have removed it between opening and locking.
-            if is_same(&file, path)? {
+            if is_at(&file, path)? {
                 return Ok(Some(Self { path: path.to_owned(), _file: file }));
             }
         }
@@ -69,12 +70,6 @@ pub(super) fn open_below(path: &Path, options: &OpenOptions) -> io::Result<File>
 /// True unless something else than a directory is there.
 fn is_dir_or_gone(path: &Path) -> bool {
     std::fs::metadata(path).map_or(true, |facts| facts.is_dir())
-}
-
-/// True if this path is still the opened file.
-pub(super) fn is_same(file: &File, path: &Path) -> io::Result<bool> {
-    let opened = file.metadata()?;
-    Ok(std::fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino())))
 }
 
 #[cfg(test)]

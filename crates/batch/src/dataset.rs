@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{rows::Kind, sidecar::replace, text::one_line, *};
+use specreel_os::names;
 
 const PATH_KEYS: [&str; 4] = ["video", "video_path", "media_path", "file_name"];
 
@@ -200,7 +201,10 @@ fn rebased(path: &str, from: &Path, to: &Path) -> String {
         return path.to_owned();
     }
     let absolute = from.join(path);
-    absolute.strip_prefix(to).unwrap_or(&absolute).to_string_lossy().into_owned()
+    match absolute.strip_prefix(to) {
+        Ok(below) => names::portable(below).into_owned(),
+        Err(_) => absolute.to_string_lossy().into_owned(),
+    }
 }
 
 /// A row about the same video under another path.

@@ -1,10 +1,11 @@
 //! Files, directories, lists and patterns become clips.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Component, sync::Arc};
+use std::{path::Component, sync::Arc};
 
 use ignore::{WalkBuilder, overrides::OverrideBuilder};
 
 use super::*;
+use specreel_os::names;
 use specreel_video::folder::{self, is_video};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ impl Clip {
 
     /// Identifies the clip below its root.
     pub fn id(&self) -> u64 {
-        super::hash(self.relative.as_os_str().as_bytes())
+        super::hash(&names::portable_bytes(&self.relative))
     }
 }
 
@@ -75,13 +76,13 @@ pub fn find(arguments: &[PathBuf], named: Named<'_>) -> Result<Found, Failure> {
 
 /// True if the shell would have expanded it.
 pub fn is_pattern(path: &Path) -> bool {
-    path.as_os_str().as_bytes().iter().any(|byte| b"*?[{".contains(byte)) && !path.exists()
+    names::bytes(path).iter().any(|byte| b"*?[{".contains(byte)) && !path.exists()
 }
 
 /// The path of a list, if the argument is one.
-pub fn list(argument: &Path) -> Option<&Path> {
-    let rest = argument.as_os_str().as_bytes().strip_prefix(b"@").filter(|rest| !rest.is_empty())?;
-    (!argument.exists()).then(|| Path::new(OsStr::from_bytes(rest)))
+pub fn list(argument: &Path) -> Option<PathBuf> {
+    let rest = names::bytes(argument).strip_prefix(b"@").filter(|rest| !rest.is_empty())?;
+    (!argument.exists()).then(|| names::path(rest))
 }
 
 struct Finder {
@@ -93,7 +94,7 @@ struct Finder {
 impl Finder {
     fn argument(&mut self, argument: &Path, named: Named<'_>) -> Result<(), Failure> {
         if let Some(list) = list(argument) {
-            for line in lines(list)? {
+            for line in lines(&list)? {
                 self.path(&line, named)?;
             }
             return Ok(());
@@ -125,7 +126,7 @@ impl Finder {
 
     /// The files that match a pattern, which is expanded below its longest part without wildcards.
     fn pattern(&mut self, pattern: &Path) -> Result<(), Failure> {
-        let wild = |part: &Component<'_>| part.as_os_str().as_bytes().iter().any(|b| b"*?[{".contains(b));
+        let wild = |part: &Component<'_>| names::bytes(part).iter().any(|b| b"*?[{".contains(b));
         let parts: Vec<Component<'_>> = pattern.components().collect();
         let first = parts.iter().position(wild).unwrap_or(parts.len());
         let base: PathBuf = parts[..first].iter().collect();
@@ -137,7 +138,8 @@ impl Finder {
             )
         };
         let base = if first == 0 { PathBuf::from(".") } else { base };
-        let glob = rest.to_str().ok_or_else(|| wrong("it is not UTF-8".into()))?;
+        rest.to_str().ok_or_else(|| wrong("it is not UTF-8".into()))?;
+        let glob = names::portable(&rest);
         let mut overrides = OverrideBuilder::new(&base);
         overrides.add(&format!("/{glob}")).map_err(|error| wrong(error.to_string()))?;
         let overrides = overrides.build().map_err(|error| wrong(error.to_string()))?;
@@ -175,7 +177,7 @@ impl Finder {
     fn add(&mut self, clip: Clip) {
         let path = clip.path();
         let path = std::path::absolute(&path).unwrap_or(path);
-        if self.seen.insert(super::hash(path.as_os_str().as_bytes())) {
+        if self.seen.insert(super::hash(names::bytes(&path))) {
             self.found.clips.push(clip);
         }
     }
@@ -222,7 +224,7 @@ fn lines(list: &Path) -> Result<Vec<PathBuf>, Failure> {
         _ => line.strip_suffix(b"\r").unwrap_or(line),
     });
     let named = lines.filter(|line| !line.is_empty() && (separator == 0 || line[0] != b'#'));
-    let paths: Vec<PathBuf> = named.map(|line| PathBuf::from(OsStr::from_bytes(line))).collect();
+    let paths: Vec<PathBuf> = named.map(names::path).collect();
     if paths.is_empty() {
         return Err(failed("it names no video".into(), "it holds one path a line"));
     }

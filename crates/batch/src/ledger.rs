@@ -5,8 +5,9 @@ use std::io::{Seek, SeekFrom};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::claim::{is_same, open_below};
+use super::claim::open_below;
 use super::*;
+use specreel_os::file as os;
 
 /// A clip that failed, as it was then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,12 +86,12 @@ impl<L: Line> Ledger<L> {
         }
         loop {
             let file = open_below(&self.path, OpenOptions::new().append(true).create(true))?;
-            match file.lock_shared() {
+            match os::lock_shared(&file) {
                 Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
                 _ => {}
             }
             // Its last holder may have removed it between opening and locking.
-            if is_same(&file, &self.path)? {
+            if os::is_at(&file, &self.path)? {
                 self.held = Some(file);
                 return Ok(());
             }
@@ -100,7 +101,7 @@ impl<L: Line> Ledger<L> {
     /// Remove the ledger unless another process holds it.
     pub fn release(&mut self) {
         let Some(file) = self.held.take() else { return };
-        if file.unlock().and_then(|()| file.try_lock().map_err(io::Error::from)).is_ok() {
+        if os::unlock(&file).and_then(|()| os::try_lock(&file).map_err(io::Error::from)).is_ok() {
             self.remove();
         }
     }

@@ -1,10 +1,9 @@
 //! What a clip still lacks, and writing it.
 
-use std::os::unix::ffi::OsStrExt;
-
 use super::ledger::{Done, Failed, Ledger, stamp};
 use super::sidecar::{combined, hidden, replace};
 use super::{claim::Claim, rows::Caption, store::Store, table::Table, *};
+use specreel_os::names;
 use specreel_record::FailureClass;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -345,7 +344,7 @@ fn shared_outputs(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> 
     let mut doubled = HashMap::new();
     for clip in clips {
         let Some(output) = output(clip) else { continue };
-        match first.entry(super::hash(output.as_os_str().as_bytes())) {
+        match first.entry(super::hash(names::bytes(&output))) {
             std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(clip)),
             std::collections::hash_map::Entry::Occupied(other) => {
                 doubled.insert(own_hash(clip), other.get().path());
@@ -358,7 +357,7 @@ fn shared_outputs(clips: &[Clip], output: impl Fn(&Clip) -> Option<PathBuf>) -> 
 fn own_hash(clip: &Clip) -> u64 {
     let path = clip.path();
     let path = std::path::absolute(&path).unwrap_or(path);
-    super::hash(path.as_os_str().as_bytes())
+    super::hash(names::bytes(&path))
 }
 
 /// True if a run cannot continue after this failure to write: the disk is full.

@@ -11,6 +11,7 @@
 use serde_json::json;
 
 use super::{text::prefixed, *};
+use specreel_os::names;
 
 /// The form of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +127,8 @@ impl Kind {
                 "its name begins or ends with a space, which the trainer drops".into(),
                 "rename the file",
             )),
-            Some(text) => Ok(text.to_owned()),
+            Some(text) if path.is_absolute() => Ok(text.to_owned()),
+            Some(_) => Ok(names::portable(&path).into_owned()),
             None => Err(refused(
                 "its path is not UTF-8, which a data set cannot hold".into(),
                 "rename the file, or write sidecars",

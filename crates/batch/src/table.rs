@@ -3,7 +3,8 @@
 
 use std::io::{Seek, SeekFrom};
 
-use super::{claim::is_same, rows::Kind, sidecar::replace, *};
+use super::{rows::Kind, sidecar::replace, *};
+use specreel_os::file as os;
 use specreel_record::FailureClass;
 
 /// Bytes read at once.
@@ -69,8 +70,8 @@ impl Table {
     pub fn finish(&mut self) {
         let Some(file) = self.file.take() else { return };
         // Under the lock: another process may be about to write the first row.
-        if file.try_lock().is_ok()
-            && is_same(&file, &self.path).unwrap_or(false)
+        if os::try_lock(&file).is_ok()
+            && os::is_at(&file, &self.path).unwrap_or(false)
             && file.metadata().is_ok_and(|facts| facts.len() == 0)
         {
             let _ = std::fs::remove_file(&self.path);
@@ -114,7 +115,7 @@ impl Table {
         let appended = self.append_locked(rows, replace);
         if let Some(file) = &self.file {
             // One that is not supported was not taken.
-            let _ = file.unlock();
+            let _ = os::unlock(file);
         }
         appended
     }
@@ -202,11 +203,11 @@ impl Table {
         loop {
             self.opened()?;
             let Some(file) = &self.file else { continue };
-            match file.lock() {
+            match os::lock(file) {
                 Err(error) if error.kind() != io::ErrorKind::Unsupported => return Err(error),
                 _ => {}
             }
-            if is_same(file, &self.path)? {
+            if os::is_at(file, &self.path)? {
                 return Ok(());
             }
             (self.file, self.read, self.unended) = (None, 0, false);

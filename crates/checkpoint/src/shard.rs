@@ -5,7 +5,6 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, ErrorKind},
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -14,6 +13,7 @@ use safetensors::tensor::TensorInfo;
 use twox_hash::XxHash3_64;
 
 use super::header;
+use specreel_os::file as os;
 use specreel_tensor::CheckpointError;
 
 /// Longest header that is read, in bytes: the limit of the safetensors crate.
@@ -53,7 +53,7 @@ impl Shard {
         }
         let file = File::open(path).map_err(io)?;
         let len = file.metadata().map_err(io)?.len();
-        advice::only_what_is_asked_for(&file);
+        os::expect_no_order(&file);
         let mut shard = Self {
             path: path.to_owned(),
             file,
@@ -100,7 +100,7 @@ impl Shard {
         let mut at = if (start..=end).contains(&asked) { asked } else { start };
         while at < end {
             let bytes = PIECE.min(end - at);
-            advice::ahead(&self.file, self.data + at, bytes);
+            os::read_ahead(&self.file, self.data + at, bytes);
             at += bytes;
         }
         self.asked.store(at, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Shard {
     }
 
     fn read(&self, buffer: &mut [u8], at: u64) -> Result<(), CheckpointError> {
-        self.file.read_exact_at(buffer, at).map_err(|e| match e.kind() {
+        os::read_exact_at(&self.file, buffer, at).map_err(|e| match e.kind() {
             ErrorKind::UnexpectedEof => CheckpointError::Changed { path: self.path.clone() },
             _ => CheckpointError::file(&self.path, &e.to_string()),
         })
@@ -137,31 +137,6 @@ impl Shard {
         let problem = || format!("the index places `{name}` in this file, but it is not here");
         (!self.tensors.contains_key(name)).then(|| CheckpointError::file(&self.path, &problem()))
     }
-}
-
-/// Advises the system how a file will be read, on systems that take such advice.
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-mod advice {
-    use std::{fs::File, num::NonZeroU64};
-
-    use rustix::fs::{Advice, fadvise};
-
-    /// The system reads nothing ahead by its own choice, which may be many mebibytes in a row.
-    pub fn only_what_is_asked_for(file: &File) {
-        let _ = fadvise(file, 0, None, Advice::Random);
-    }
-
-    /// These bytes are read soon.
-    pub fn ahead(file: &File, at: u64, bytes: u64) {
-        let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-mod advice {
-    pub fn only_what_is_asked_for(_: &std::fs::File) {}
-
-    pub fn ahead(_: &std::fs::File, _: u64, _: u64) {}
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::{io, time::Duration};
 
+use specreel_os as os;
+
 /// How the names of all these directories begin.
 const PREFIX: &str = "specreel-";
 /// The locked file in each of them.
@@ -38,7 +40,7 @@ impl Scratch {
         let unlocked = dir.path().join(".unlocked");
         let lock = File::create_new(&unlocked)?;
         // Where files cannot be locked, no directory is taken for a dead process's.
-        let _ = lock.try_lock();
+        let _ = os::file::try_lock(&lock);
         fs::rename(&unlocked, dir.path().join(LOCK))?;
         remove_dead(parent, dir.path());
         let path = dir.keep();
@@ -93,31 +95,17 @@ fn remove_dead(parent: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| path != own) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with(PREFIX) || !is_same_user(&path, own) {
+        if !name.starts_with(PREFIX) || !os::private::is_same_user(&path, own) {
             continue;
         }
         // One without a lock is no scratch directory, or not yet.
         let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-        if lock.try_lock().is_ok()
+        if os::file::try_lock(&lock).is_ok()
             && let Err(error) = fs::remove_dir_all(&path)
         {
             tracing::warn!(%error, dir = %path.display(), "cannot remove the directory of an earlier process");
         }
     }
-}
-
-#[cfg(unix)]
-fn is_same_user(path: &Path, own: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    // Not through links.
-    let facts =
-        |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir).map(|facts| facts.uid());
-    facts(path).is_some_and(|user| Some(user) == facts(own))
-}
-
-#[cfg(not(unix))]
-fn is_same_user(path: &Path, _: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_dir())
 }
 
 #[cfg(test)]
@@ -135,13 +123,14 @@ mod tests {
         fs::write(dead.path().join("video"), "x").unwrap();
         let left = dead.path().to_owned();
         let Scratch { _lock: lock, .. } = &dead;
-        lock.unlock().unwrap();
+        os::file::unlock(lock).unwrap();
         // Others that look like it.
         let [plain, elsewhere] = ["specreel-plain", "elsewhere"].map(|name| parent.path().join(name));
         for dir in [&plain, &elsewhere] {
             fs::create_dir(dir).unwrap();
         }
         fs::write(elsewhere.join(LOCK), "").unwrap();
+        #[cfg(unix)]
         std::os::unix::fs::symlink(&elsewhere, parent.path().join("specreel-link")).unwrap();
         let next = new();
         assert!(!left.exists(), "the dead one's");

@@ -12,14 +12,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod private;
-
 use std::{
     fs, io,
     io::{Read, Write},
     path::{Path, PathBuf},
 };
 
+use specreel_os::private;
 use specreel_record::{Failure, FailureClass};
 
 struct Embedded {
@@ -151,7 +150,7 @@ pub fn demo(cache: Option<&Path>) -> Result<Demo, AssetError> {
     {
         return Ok(open(&place));
     }
-    let own = std::env::temp_dir().join(private::name());
+    let own = std::env::temp_dir().join(private::user_directory());
     let place = own.join(&name);
     match private::directory(&own).and_then(|()| unpack(FILES, &place)) {
         Ok(()) => Ok(open(&place)),

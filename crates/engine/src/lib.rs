@@ -60,7 +60,6 @@ mod events;
 mod loader;
 mod loop_guard;
 mod measure;
-pub mod memory;
 mod models;
 mod needs;
 mod next_clip;

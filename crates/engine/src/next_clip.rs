@@ -7,10 +7,10 @@ use crate::{
     cache::{Clip, ClipKey, PrefixCache},
     command::RunRequest,
     events::{CancelToken, EventSender, Stop},
-    memory,
     models::Models,
     stages::Runner,
 };
+use specreel_os::memory;
 
 /// The next clip may take the available memory divided by this.
 const SHARE: u64 = 8;

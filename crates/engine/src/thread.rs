@@ -19,7 +19,6 @@ use crate::{
     events::{CancelToken, CancelTokens, EVENTS, EventSender, Stop, guarded, internal},
     loader::{self, Asked, Message, Standing, Switch},
     measure::{Bench, Trial, Trials},
-    memory,
     models::{Kept, Models, memory_check::Footprint},
     next_clip::NextClip,
     observer::Observer,
@@ -27,6 +26,7 @@ use crate::{
     timing::Rates,
 };
 use specreel_model::ModelSpec;
+use specreel_os::{memory, threads::lower_priority};
 use specreel_record::{Event, EventKind, Failure, FailureClass, Ready};
 use specreel_tensor::CheckpointError;
 
@@ -75,17 +75,6 @@ impl Engine {
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
         Ok((EngineHandle { commands, loader, tokens }, outbox))
     }
-}
-
-/// Niceness of the engine's threads in the background: about a third of the share of a thread without one, while both want
-/// the same processor.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 5;
-
-fn lower_priority() {
-    // On Linux a niceness applies to the calling thread and those that it starts; a lower priority is always allowed.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(NICENESS);
 }
 
 impl EngineHandle {

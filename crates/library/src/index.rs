@@ -1,7 +1,5 @@
 //! Reading and writing an index.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -12,6 +10,7 @@ use specreel_record::{Failure, Span};
 use super::file::{Stamp, absolute, fingerprint};
 use super::schema;
 use specreel_client::moments::Kind;
+use specreel_os::names;
 
 /// Captions and speech of videos, in a file.
 #[derive(Debug)]
@@ -107,7 +106,7 @@ impl Index {
             let all: Vec<(i64, Vec<u8>)> =
                 all.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
             for (id, path) in all {
-                let path = Path::new(OsStr::from_bytes(&path));
+                let path = names::path(&path);
                 if roots.iter().any(|root| path.starts_with(root)) {
                     let is_missing = !path.exists();
                     missing += u64::from(is_missing);
@@ -152,7 +151,7 @@ impl Index {
         let path = absolute(&clip.path());
         let read = || -> rusqlite::Result<Vec<_>> {
             let mut found = self.connection.prepare(sql)?;
-            found.query_map(params![path.as_os_str().as_bytes(), prompt, until], piece)?.collect()
+            found.query_map(params![names::bytes(&path), prompt, until], piece)?.collect()
         };
         read().map_err(|error| self.failure(&error))
     }
@@ -202,7 +201,7 @@ impl Index {
 
     fn find(&self, path: &Path) -> rusqlite::Result<Option<Known>> {
         let sql = format!("{KNOWN} WHERE path = ?1");
-        self.connection.query_row(&sql, [path.as_os_str().as_bytes()], known).optional()
+        self.connection.query_row(&sql, [names::bytes(path)], known).optional()
     }
 }
 
@@ -213,7 +212,7 @@ fn known(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
     let size: i64 = row.get(2)?;
     Ok(Known {
         id: row.get(0)?,
-        path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+        path: names::path(&path),
         stamp: Stamp { size: size.cast_unsigned(), modified_ms: row.get(3)? },
         fingerprint: row.get(4)?,
     })
@@ -234,7 +233,7 @@ fn adopt(
 ) -> rusqlite::Result<Option<i64>> {
     let sql = format!("{KNOWN} WHERE fingerprint = ?1 AND size = ?2 AND path != ?3");
     let mut others = write.prepare(&sql)?;
-    let here = path.as_os_str().as_bytes();
+    let here = names::bytes(path);
     let others = others.query_map(params![fingerprint, stamp.size.cast_signed(), here], known)?;
     let others: Vec<Known> = others.collect::<Result<_, _>>()?;
     if let Some(gone) = others.iter().find(|other| !other.path.exists()) {
@@ -267,7 +266,7 @@ fn adopt(
 fn move_to(write: &Transaction<'_>, id: i64, path: &Path, stamp: Stamp) -> rusqlite::Result<()> {
     write.execute(
         "UPDATE videos SET path = ?2, size = ?3, modified_ms = ?4, missing = 0 WHERE id = ?1",
-        params![id, path.as_os_str().as_bytes(), stamp.size.cast_signed(), stamp.modified_ms],
+        params![id, names::bytes(path), stamp.size.cast_signed(), stamp.modified_ms],
     )?;
     Ok(())
 }
@@ -279,7 +278,7 @@ fn put_video(
     stamp: Stamp,
     fingerprint: &[u8],
 ) -> rusqlite::Result<i64> {
-    let path = path.as_os_str().as_bytes();
+    let path = names::bytes(path);
     write.execute("DELETE FROM videos WHERE path = ?1 AND fingerprint != ?2", params![path, fingerprint])?;
     write.query_row(
         "INSERT INTO videos (path, size, modified_ms, fingerprint) VALUES (?1, ?2, ?3, ?4)

@@ -120,9 +120,8 @@ pub fn open_to_read(path: &Path) -> Result<Connection, Failure> {
 
 /// The URI that opens a file as immutable.
 fn unchanging(path: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
     const PLAIN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#').add(b' ');
-    format!("file:{}?immutable=1", percent_encode(absolute(path).as_os_str().as_bytes(), PLAIN))
+    format!("file:{}?immutable=1", percent_encode(&specreel_os::names::uri_path(&absolute(path)), PLAIN))
 }
 
 /// The application id and the version of a file.
@@ -247,6 +246,7 @@ mod tests {
         drop(open(&path).unwrap());
     }
 
+    #[cfg(unix)]
     #[test]
     fn an_index_is_read_where_nothing_can_be_written() {
         use std::os::unix::fs::PermissionsExt;

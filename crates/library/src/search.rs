@@ -1,11 +1,10 @@
 //! Finds the moments that match a search.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, PathBuf};
 
 use rusqlite::types::Value;
 use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part, Search};
+use specreel_os::names;
 use specreel_record::Failure;
 
 use super::{Index, IndexFile, Query, file::absolute};
@@ -101,7 +100,7 @@ fn joined(lists: [Vec<Moment>; 2], most: usize) -> Vec<Moment> {
 pub(super) fn moment(row: &rusqlite::Row<'_>) -> rusqlite::Result<Moment> {
     let (path, kind): (Vec<u8>, i64) = (row.get(0)?, row.get(3)?);
     Ok(Moment {
-        path: Path::new(OsStr::from_bytes(&path)).to_owned(),
+        path: names::path(&path),
         start: row.get(1)?,
         end: row.get(2)?,
         kind: if kind == Kind::Said as i64 { Kind::Said } else { Kind::Seen },
@@ -128,10 +127,10 @@ pub(super) fn conditions(filter: &Filter) -> (String, Vec<Value>) {
         let own = filter.below.iter().flat_map(|below| {
             // Without a trailing separator.
             let below: PathBuf = absolute(below).components().collect();
-            let path = below.as_os_str().as_bytes().to_vec();
+            let path = names::bytes(&below).to_vec();
             let mut folder = path.clone();
-            if folder.last() != Some(&b'/') {
-                folder.push(b'/');
+            if folder.last() != Some(&(MAIN_SEPARATOR as u8)) {
+                folder.push(MAIN_SEPARATOR as u8);
             }
             [path.into(), Value::from(folder.len() as i64), folder.into()]
         });

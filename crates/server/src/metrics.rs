@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{collections::BTreeMap, fmt::Write};
 
-use specreel_engine::memory;
+use specreel_os::memory;
 use specreel_record::{Stats, VerdictCounts};
 
 /// Upper bounds of the histograms' buckets, in seconds.

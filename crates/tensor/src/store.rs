@@ -1,13 +1,8 @@
 //! Memory of weights: values that are owned, or a part of a mapped file.
 //!
 //! A mapped file is read when it is used, shared between processes, and given back to the system under memory pressure. Files
-//! that only this program writes are replaced, never changed. GGUF files are others': on Unix, one that gets shorter while it is
-//! mapped reads as zeros beyond its end (see `guard`), and [`check_maps`], which follows every pass and every loading, is an error.
-
-#[cfg(unix)]
-mod guard;
-#[cfg(any(not(unix), test))]
-mod unguarded;
+//! that only this program writes are replaced, never changed. GGUF files are others': one that gets shorter while it is mapped reads as
+//! zeros beyond its end (see [`specreel_os::map`]), and [`check_maps`], which follows every pass and every loading, is an error.
 
 use std::{
     fs::File,
@@ -21,13 +16,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-#[cfg(unix)]
-use guard::Guard;
-#[cfg(not(unix))]
-use unguarded::Guard;
-
-/// Bytes of a huge page; a smaller array has none.
-const HUGE_PAGE: usize = 2 << 20;
+use specreel_os::{map::Guard, memory::want_huge_pages};
 
 /// The files that are mapped now.
 static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
@@ -98,17 +87,7 @@ impl FileMap {
 
     /// Ask the system to read the first `len` bytes ahead of their use.
     pub fn read_ahead_to(&self, len: usize) {
-        #[cfg(unix)]
-        {
-            // In pieces: some kernels do nothing else on a processor until all of a range is requested.
-            const PIECE: usize = 1 << 20;
-            let len = len.min(self.map.len());
-            for at in (0..len).step_by(PIECE) {
-                let _ = self.map.advise_range(memmap2::Advice::WillNeed, at, PIECE.min(len - at));
-            }
-        }
-        #[cfg(not(unix))]
-        let _ = len;
+        specreel_os::map::read_ahead(&self.map, len);
     }
 }
 
@@ -149,18 +128,7 @@ impl<T: Pod> SharedValues<T> {
     /// it can: a fault for each small page of a model takes seconds, and holds up the threads that draw and answer.
     pub(crate) fn zeros(len: usize) -> Self {
         let values = vec![T::zeroed(); len];
-        #[cfg(target_os = "linux")]
-        {
-            let (start, end) = (values.as_ptr() as usize, values.as_ptr().wrapping_add(len) as usize);
-            let page = rustix::param::page_size();
-            let (start, end) = (start.next_multiple_of(page), end / page * page);
-            if end.saturating_sub(start) >= HUGE_PAGE {
-                // SAFETY: whole pages of an allocation, whose contents stay. Without huge pages nothing changes.
-                let _ = unsafe {
-                    rustix::mm::madvise(start as *mut _, end - start, rustix::mm::Advice::LinuxHugepage)
-                };
-            }
-        }
+        want_huge_pages(&values);
         values.into()
     }
 
@@ -233,12 +201,17 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_file_that_gets_shorter_is_an_error() {
-        let name = concat!(module_path!(), "::a_file_that_gets_shorter_is_an_error");
-        if let Some(child) = guard::tests::in_child(name) {
+        const CHILD: &str = "SPECREEL_TEST_CHILD";
+        if std::env::var_os(CHILD).is_none() {
+            let name = concat!(module_path!(), "::a_file_that_gets_shorter_is_an_error");
+            let (_, name) = name.split_once("::").unwrap();
+            let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+            let child = child.args(["--exact", name]).env(CHILD, "1").output().unwrap();
             assert!(child.status.success(), "{child:?}");
             return;
         }
-        let page = rustix::param::page_size();
+        // Whole pages of every size that there is.
+        let page = 1 << 16;
         for left in [page, 3 * page - 1] {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), vec![7u8; 3 * page]).unwrap();
@@ -254,5 +227,14 @@ mod tests {
             drop(map);
             check_maps().unwrap();
         }
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_file_that_is_mapped_does_not_get_shorter() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [7; 10_000]).unwrap();
+        let _map = FileMap::open(file.path()).unwrap();
+        assert!(file.as_file().set_len(1).is_err());
     }
 }

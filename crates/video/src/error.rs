@@ -138,9 +138,7 @@ impl Error {
             Error::Empty(_) | Error::Damaged { .. } | Error::NothingDecoded { .. } => {
                 "copy or download the file again; the transfer may have been incomplete"
             }
-            Error::Unreadable { source, .. }
-                if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) =>
-            {
+            Error::Unreadable { source, .. } if specreel_os::file::is_link_loop(source) => {
                 "the path contains a symbolic link loop; pass the path of the file itself"
             }
             Error::Unreadable { .. } => "check the file's permissions",

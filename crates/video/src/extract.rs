@@ -1,8 +1,7 @@
 //! Parts of a video as files of their own, without encoding them again.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ffmpeg_next::{self as ffmpeg, Packet, Rational, codec, ffi, format, format::context::StreamIo, media};
@@ -56,10 +55,13 @@ pub fn extract(
     };
     for (muxer, extension) in containers {
         let source = source.reopen()?;
-        // As a file that is not temporary.
-        let permissions = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new().prefix(".").permissions(permissions).tempfile_in(dir);
-        let (file, out) = file
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".");
+        if let Some(permissions) = specreel_os::file::ordinary_permissions() {
+            builder.permissions(permissions);
+        }
+        let (file, out) = builder
+            .tempfile_in(dir)
             .and_then(|file| {
                 let out = file.reopen()?;
                 Ok((file, out))

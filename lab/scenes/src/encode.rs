@@ -1,9 +1,9 @@
 //! Encodes a scene to an mp4 file: H.264 if FFmpeg has libx264, else MPEG-4 part 2; yuv420p, fast start.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ffmpeg_next::{Dictionary, Packet, Rational, codec, encoder, format, frame, software::scaling};
-use rustix::io::Errno;
 
 use super::{render, world::Scene};
 
@@ -21,7 +21,10 @@ pub enum EncodeError {
 
 impl EncodeError {
     pub fn is_full(&self) -> bool {
-        let full = |errno: i32| [Errno::NOSPC, Errno::DQUOT].iter().any(|full| full.raw_os_error() == errno);
+        let full = |errno| {
+            let kind = std::io::Error::from_raw_os_error(errno).kind();
+            matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        };
         matches!(self, Self::Ffmpeg { source: ffmpeg_next::Error::Other { errno }, .. } if full(*errno))
     }
 }

@@ -40,7 +40,7 @@ impl Named {
             _ => self.unwritable(path, &e),
         })?;
         // Says that the file is in use, see `OutputFile::drop`. Pipes and some file systems have no locks.
-        let _ = file.try_lock_shared();
+        let _ = specreel_os::file::try_lock_shared(&file);
         Ok(file)
     }
 
@@ -146,7 +146,7 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         let is_empty = |path: &Path| std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
         // Another process may have opened it meanwhile, with --force.
-        if self.new && is_empty(&self.path) && self.file.try_lock().is_ok() {
+        if self.new && is_empty(&self.path) && specreel_os::file::try_lock(&self.file).is_ok() {
             // It would be refused as existing the next time. If this fails, an empty file stays: no harm.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -155,8 +155,6 @@ impl Drop for OutputFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
     use specreel_record::FailureClass;
 
@@ -171,8 +169,12 @@ mod tests {
         file.append(b"two\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\n");
         file.finish().unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&path), 0o600);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
 
         let other = dir.path().join("other.jsonl");
         drop(OutputFile::create(NAMED, &other, false).unwrap());

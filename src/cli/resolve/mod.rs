@@ -221,7 +221,7 @@ pub fn video(name: &Path) -> Result<PathBuf, Failure> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             Err(input("no such file".into(), "check the path; `demo` is an embedded clip"))
         }
-        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+        Err(e) if specreel_os::file::is_link_loop(&e) => {
             Err(input(e.to_string(), "a symbolic link leads back to itself; name the file itself"))
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {

@@ -1,13 +1,14 @@
 //! A video that is piped in (`-`). FFmpeg has to seek in it, so it is written to a temporary file first.
 //!
-//! Where the system names open files (`/proc/self/fd`), the file has no other name, and disappears with the program however that
+//! Where the system has paths to open files (`/proc/self/fd`), the file has no other name, and disappears with the program however that
 //! ends. Elsewhere it is removed at the end of the program, or by the next one if this one is killed.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::{fs::File, os::fd::AsRawFd, sync::OnceLock};
+use std::{fs::File, sync::OnceLock};
 
 use specreel_client::scratch::Scratch;
+use specreel_os::file::path_of_open;
 use specreel_record::{Event, EventKind, Failure, Started};
 
 /// Largest video in bytes: more is not expected on a pipe, and would fill the disk unnoticed.
@@ -39,7 +40,7 @@ pub fn read() -> Result<PathBuf, Failure> {
     if stdin.is_terminal() {
         return Err(missing("no video on stdin: it is a terminal"));
     }
-    let spooled = spool(&mut stdin.lock(), MOST, Path::new("/proc/self/fd").is_dir())?;
+    let spooled = spool(&mut stdin.lock(), MOST, true)?;
     Ok(SPOOLED.get_or_init(|| spooled).path.clone())
 }
 
@@ -53,22 +54,26 @@ fn missing(error: &str) -> Failure {
     Failure::usage(error, hint)
 }
 
-/// Copy at most so many bytes to a temporary file, without a name where the system names open files.
-fn spool(stdin: &mut dyn Read, most: u64, names_open_files: bool) -> Result<Spooled, Failure> {
+/// Copy at most so many bytes to a temporary file, if it may be without a name where the system has paths to open files.
+fn spool(stdin: &mut dyn Read, most: u64, may_be_unnamed: bool) -> Result<Spooled, Failure> {
     let unwritable = |e: io::Error| {
         Failure::internal(
             format!("cannot write the video on stdin to a temporary file: {e}"),
             format!("check the free space in {}, or set TMPDIR", std::env::temp_dir().display()),
         )
     };
-    let (mut open, path, dir) = if names_open_files {
-        let file = tempfile::tempfile().map_err(unwritable)?;
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        (file, path.into(), None)
-    } else {
-        let dir = Scratch::new("stdin").map_err(unwritable)?;
-        let path = dir.path().join("video");
-        (File::create_new(&path).map_err(unwritable)?, path, Some(dir))
+    let unnamed = || -> io::Result<Option<(File, PathBuf)>> {
+        let file = tempfile::tempfile()?;
+        Ok(path_of_open(&file).map(|path| (file, path)))
+    };
+    let unnamed = if may_be_unnamed { unnamed().map_err(unwritable)? } else { None };
+    let (mut open, path, dir) = match unnamed {
+        Some((file, path)) => (file, path, None),
+        None => {
+            let dir = Scratch::new("stdin").map_err(unwritable)?;
+            let path = dir.path().join("video");
+            (File::create_new(&path).map_err(unwritable)?, path, Some(dir))
+        }
     };
     copy(stdin, &mut open, most, &unwritable)?;
     Ok(Spooled { path, _open: open, dir })
@@ -138,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_pipe_becomes_a_file_and_is_bounded() {
-        for names_open_files in [true, false] {
-            let spool = |mut bytes: &[u8]| spool(&mut bytes, 7, names_open_files);
+        for may_be_unnamed in [true, false] {
+            let spool = |mut bytes: &[u8]| spool(&mut bytes, 7, may_be_unnamed);
             let spooled = spool(b"a video").unwrap();
             assert_eq!(std::fs::read(&spooled.path).unwrap(), b"a video");
             for (bytes, part) in [(&b"a video!"[..], "larger than"), (b"", "it is empty")] {
@@ -148,7 +153,7 @@ mod tests {
             }
             let path = spooled.path.clone();
             drop(spooled);
-            assert!(names_open_files || !path.parent().unwrap().exists());
+            assert!(may_be_unnamed && cfg!(unix) || !path.parent().unwrap().exists());
         }
     }
 }

@@ -257,7 +257,7 @@ impl Driver {
         let cancelled = Arc::new(AtomicBool::new(false));
         self.listen_cancelled = Arc::clone(&cancelled);
         let Some(listen) = self.config.listen.clone().filter(|_| !named.is_empty()) else { return };
-        let named = files::expand(named, std::env::var_os("HOME").map(PathBuf::from));
+        let named = files::expand(named, specreel_os::dirs::home());
         let (messages, clip, lost) = (self.messages.clone(), video.clone(), video.clone());
         let work = move || {
             let mut told: Option<Instant> = None;

@@ -15,6 +15,7 @@ use crate::tui::update::{
 };
 use crate::tui::{effect::Effect, line::PathLine, pane::Pane, picker::Move};
 use specreel_client::present::export::Format;
+use specreel_os::signals::CAN_STOP;
 
 /// Longest caption that is copied: terminals limit the length of the sequence.
 const MAX_COPY_BYTES: usize = 74_000;
@@ -82,7 +83,8 @@ fn act_everywhere(model: &mut Model, action: Action) {
         Action::FirstModel => models::offer_first(model),
         Action::Theme => themes::open(model),
         Action::Redraw => model.emit(Effect::Redraw),
-        Action::Suspend => model.emit(Effect::Suspend),
+        Action::Suspend if CAN_STOP => model.emit(Effect::Suspend),
+        Action::Suspend => model.note(Tone::Info, "this system cannot suspend a program"),
         Action::Up => go(model, Move::By(-1)),
         Action::Down => go(model, Move::By(1)),
         Action::PageUp => go(model, Move::Pages(-1)),

@@ -15,6 +15,7 @@ use crate::tui::update::{batch, clip_frames, events, export, models, notify, rem
 use crate::tui::{config::ClipFacts, pane::Pane, view};
 use percent_encoding::percent_decode_str;
 use specreel_client::present::formats::plural;
+use specreel_os::names;
 use specreel_record::Failure;
 
 pub(super) fn update(model: &mut Model, msg: Msg) {
@@ -247,8 +248,11 @@ fn as_video_path(pasted: &str) -> Option<String> {
     let path = match quoted {
         Some(inside) => inside.to_owned(),
         None => match line.strip_prefix("file://") {
-            Some(url) => percent_decode_str(url).decode_utf8_lossy().into_owned(),
-            None => line.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
+            Some(url) => {
+                let path = names::path_of_url(&percent_decode_str(url).decode_utf8_lossy());
+                path.to_string_lossy().into_owned()
+            }
+            None => names::unescaped(line),
         },
     };
     let plain = !path.chars().any(char::is_control);

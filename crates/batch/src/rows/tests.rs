@@ -1,7 +1,5 @@
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-
 use super::*;
+use specreel_os::names;
 
 const ALL: [Kind; 5] = [Kind::Jsonl, Kind::Csv, Kind::Musubi, Kind::Ltx, Kind::Hf];
 
@@ -64,7 +62,7 @@ fn paths_are_relative_to_the_file_where_their_reader_resolves_them() {
     for kind in [Kind::Ltx, Kind::Hf] {
         assert!(path(kind, &outside).unwrap_err().error.contains("outside of /data/set"));
     }
-    let odd = Clip { relative: OsStr::from_bytes(b"caf\xe9.mp4").into(), ..clip("/data/set", "") };
+    let odd = Clip { relative: names::path(b"caf\xe9.mp4"), ..clip("/data/set", "") };
     assert!(path(Kind::Jsonl, &odd).unwrap_err().error.contains("not UTF-8"));
     assert!(path(Kind::Ltx, &clip("/data/set", " a.mp4")).unwrap_err().error.contains("space"));
 }

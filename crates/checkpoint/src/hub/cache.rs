@@ -282,7 +282,7 @@ mod tests {
         let put = |snapshot: &Path, name: &str, blob: &str| {
             fs::create_dir_all(snapshot.join(name).parent().unwrap()).unwrap();
             fs::write(blobs.join(blob), vec![0; 10 * blob.len()]).unwrap();
-            std::os::unix::fs::symlink(blobs.join(blob), snapshot.join(name)).unwrap();
+            specreel_os::file::link(&blobs.join(blob), &snapshot.join(name)).unwrap();
         };
         for snapshot in [&old, &new] {
             put(snapshot, "config.json", "c");

@@ -6,8 +6,7 @@ use std::{fs, path::Path};
 pub fn free_space(dir: &Path) -> Option<u64> {
     let existing = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
-    let volume = rustix::fs::statvfs(existing).ok()?;
-    Some(volume.f_bavail.saturating_mul(volume.f_frsize))
+    specreel_os::file::free_space(existing)
 }
 
 /// Names of a directory's entries, sorted; empty if it cannot be read.

@@ -432,13 +432,13 @@ fn link(blob: &Path, dir: &Path, name: &str) -> Result<(), HubError> {
     }
     let folder = path.parent().unwrap_or(dir);
     fs::create_dir_all(folder).map_err(|e| HubError::io(folder, e))?;
-    let linked = fs::canonicalize(&path).ok().zip(fs::canonicalize(blob).ok()).is_some_and(|(a, b)| a == b);
-    if linked {
+    let identity = |path: &Path| specreel_os::file::identity_at(path).ok();
+    if identity(&path).zip(identity(blob)).is_some_and(|(a, b)| a == b) {
         return Ok(());
     }
     if fs::symlink_metadata(&path).is_ok() {
         fs::remove_file(&path).map_err(|e| HubError::io(&path, e))?;
     }
     let blob = Path::new(&"../".repeat(2 + folders)).join("blobs").join(blob.file_name().unwrap_or_default());
-    std::os::unix::fs::symlink(blob, &path).map_err(|e| HubError::io(&path, e))
+    specreel_os::file::link(&blob, &path).map_err(|e| HubError::io(&path, e))
 }

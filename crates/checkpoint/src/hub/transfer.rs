@@ -79,7 +79,7 @@ impl Transfer<'_> {
             .write(true)
             .open(&lock)
             .map_err(|e| HubError::io(&lock, e))?;
-        lock.try_lock().map_err(|_| HubError::Locked { file: file.path.clone() })?;
+        specreel_os::file::try_lock(&lock).map_err(|_| HubError::Locked { file: file.path.clone() })?;
         let path = partial(&blob);
         let written = self.write(file, &path, on_bytes);
         if matches!(written, Err(HubError::Damaged { .. })) {

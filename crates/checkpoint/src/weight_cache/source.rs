@@ -2,7 +2,6 @@
 
 use std::{
     fs::Metadata,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -12,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::FORMAT;
 use crate::{files, shard::Shard};
+use specreel_os::file::{Version, version};
 use specreel_tensor::{CheckpointError, cpu::kernels::Weights8};
 
 /// Age from which a file's times distinguish it from a later change: more than the resolution of any file system.
@@ -47,13 +47,8 @@ pub struct CheckpointState(Vec<FileState>);
 
 impl FileState {
     fn new(file: String, about: &Metadata) -> Self {
-        Self {
-            file,
-            bytes: about.len(),
-            inode: about.ino(),
-            modified: (about.mtime(), about.mtime_nsec()),
-            changed: (about.ctime(), about.ctime_nsec()),
-        }
+        let Version { number: inode, modified, changed } = version(about);
+        Self { file, bytes: about.len(), inode, modified, changed }
     }
 }
 

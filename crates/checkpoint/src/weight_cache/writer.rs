@@ -4,7 +4,6 @@ use std::{
     fs::File,
     hash::Hasher as _,
     io::{self, Seek, SeekFrom, Write},
-    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
     sync::{
         Condvar, Mutex, PoisonError,
@@ -21,6 +20,7 @@ use super::{
     source::{CheckpointState, Sources},
 };
 use crate::WeightCache;
+use specreel_os::file as os;
 use specreel_tensor::kept::Keep;
 
 /// Bytes that are written at a time.
@@ -108,12 +108,9 @@ fn give_up(partial: &Path, error: &io::Error) {
 /// Create or take over a file that no other process is writing.
 fn create_locked(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-    file.try_lock().map_err(io::Error::from)?;
+    os::try_lock(&file).map_err(io::Error::from)?;
     // The last writer may have renamed the file between the two calls.
-    let same = std::fs::metadata(path).is_ok_and(|about| {
-        file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (about.dev(), about.ino()))
-    });
-    if !same {
+    if !os::is_at(&file, path).unwrap_or(false) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     file.set_len(0)?;
@@ -123,7 +120,7 @@ fn create_locked(path: &Path) -> io::Result<File> {
 /// Remove a part of a file if no process is writing it. Returns its size.
 pub(crate) fn remove_abandoned(path: &Path) -> Option<u64> {
     let file = File::open(path).ok()?;
-    file.try_lock().ok()?;
+    os::try_lock(&file).ok()?;
     let bytes = file.metadata().ok()?.len();
     std::fs::remove_file(path).ok().map(|()| bytes)
 }
@@ -161,7 +158,7 @@ fn write(
     out.write_all(&index)?;
     // The prefix makes the file valid: all else is on the disk before.
     file.sync_all()?;
-    file.write_all_at(&prefix(at, &index), 0)?;
+    os::write_all_at(file, &prefix(at, &index), 0)?;
     file.sync_all()?;
     Ok(Some((XxHash3_64::oneshot(&index), source)))
 }

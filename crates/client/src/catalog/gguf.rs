@@ -39,10 +39,7 @@ pub fn models(config: &Config) -> Vec<LocalModel> {
 /// The folders of other programs, by their variables and the home directory.
 fn known(variable: &dyn Fn(&str) -> Option<PathBuf>, home: Option<&Path>) -> Vec<Folder> {
     let set = |name: &str| variable(name).filter(|path| !path.as_os_str().is_empty());
-    let caches = match cfg!(target_os = "macos") {
-        true => home.map(|home| home.join("Library/Caches")),
-        false => set("XDG_CACHE_HOME").or_else(|| home.map(|home| home.join(".cache"))),
-    };
+    let caches = specreel_os::dirs::caches(variable, home);
     let llama = set("LLAMA_CACHE").or_else(|| caches.map(|caches| caches.join("llama.cpp")));
     let llama = llama.map(|path| Folder { path, depth: 0, origin: Origin::LlamaCpp });
     let studio = [".lmstudio/models", ".cache/lm-studio/models"].into_iter().filter_map(|folder| {

@@ -15,9 +15,10 @@ use specreel_checkpoint::hub::{
     Cache, Hub, ModelId, PullObserver, PullProgress, Settings as HubSettings, free_space,
 };
 use specreel_demo as assets;
-use specreel_engine::{Advisor, Expectation, RunRequest, memory, memory_check};
+use specreel_engine::{Advisor, Expectation, RunRequest, memory_check};
 use specreel_model::known::{KNOWN, KnownModel};
 use specreel_model::{ModelSpec, draft_head::DraftHeadConfig, family::Rope};
+use specreel_os::memory;
 use specreel_record::Failure;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;

@@ -2,7 +2,7 @@
 //! prefill.
 
 use super::Kept;
-use crate::{command::RunRequest, memory};
+use crate::command::RunRequest;
 use specreel_checkpoint::ModelFiles;
 use specreel_model::ReadModel as _;
 use specreel_model::{
@@ -10,6 +10,7 @@ use specreel_model::{
     inspect::{Facts, Need, VideoInputs},
     processor::FrameSize,
 };
+use specreel_os::memory;
 use specreel_record::{Failure, FailureClass, units::bytes};
 use specreel_tensor::{DeviceMemory, KvType, WeightType};
 use specreel_video::{self as video, Rule};

@@ -5,7 +5,6 @@ use std::{cell::Cell, ops::ControlFlow, time::Instant};
 use crate::{
     cache::{Clip, DrafterKey, Prefill},
     events::{Stop, since},
-    memory,
     planner::RunPlan,
     stages::{
         Runner,
@@ -15,6 +14,7 @@ use crate::{
     timing::ContentionMeter,
 };
 use specreel_model::{family::ModelError, grammar::Grammar};
+use specreel_os::memory;
 use specreel_record::{
     Draft, EventKind, Failure, FailureClass, Limits, Measured, Speedup, Stage, Stats, Step, StopReason,
     median, paired::Pace,

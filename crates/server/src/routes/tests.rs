@@ -1,3 +1,5 @@
+#![cfg(unix)]
+
 use std::{
     fs::File,
     io::{PipeReader, Read, pipe},

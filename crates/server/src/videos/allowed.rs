@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{short, strip};
 use crate::error::ApiError;
+use specreel_os::names::path_of_url;
 use specreel_record::Failure;
 
 /// Directories whose files requests may name, without symbolic links in their paths.
@@ -36,10 +37,10 @@ impl AllowedDirs {
             )));
         }
         let path = match strip(named, "file://") {
-            Some(rest) => percent_decode_str(rest).decode_utf8_lossy().into_owned(),
-            None => named.to_owned(),
+            Some(rest) => path_of_url(&percent_decode_str(rest).decode_utf8_lossy()),
+            None => named.into(),
         };
-        self.0.iter().find_map(|dir| below(dir, Path::new(&path))).ok_or_else(|| {
+        self.0.iter().find_map(|dir| below(dir, &path)).ok_or_else(|| {
             refuse(format!("{}: no such file below the directories that this server allows", short(named)))
         })
     }

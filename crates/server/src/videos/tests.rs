@@ -49,6 +49,7 @@ fn stored_files_are_bounded_shared_and_removed() {
     assert!(!path.parent().unwrap().exists());
 }
 
+#[cfg(unix)]
 #[test]
 fn a_file_below_an_allowed_directory_is_found_and_no_other() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,6 @@
 use std::io::{BufRead, Read as _};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 use serde::Deserialize;
 
@@ -46,7 +45,7 @@ impl Line {
         if bytes.len() as u64 > MAX_LINE {
             return Some(invalid(format!("it is longer than {} MiB", MAX_LINE >> 20), "shorten the prompt"));
         }
-        let path = PathBuf::from(OsStr::from_bytes(bytes));
+        let path = specreel_os::names::path(bytes);
         Some(match serde_json::from_slice::<Line>(bytes) {
             Ok(line) => match line.prompt.as_deref().map_or(Ok(()), asked::check_prompt) {
                 Ok(()) => Ok(line),

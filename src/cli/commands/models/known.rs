@@ -3,9 +3,9 @@
 use super::*;
 use specreel_checkpoint::hub::{Cache, ModelId, Settings};
 use specreel_client::present::text;
-use specreel_engine::memory;
 use specreel_model::inspect::Memory;
 use specreel_model::known::{GgufType, KNOWN, KnownModel};
+use specreel_os::memory;
 use specreel_tensor::WeightType;
 
 /// The types that are tried on this machine, the default first.

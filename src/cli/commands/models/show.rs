@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::*;
 use specreel_checkpoint::{Checkpoint, ModelFiles, hub::name_of};
-use specreel_engine::memory;
 use specreel_model::draft_head::DraftHeadConfig;
 use specreel_model::inspect::{Conversion, Inspection};
+use specreel_os::memory;
 use specreel_record::units;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;

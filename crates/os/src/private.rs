@@ -1,18 +1,54 @@
-//! Directories and files that only this user can change.
+//! Directories and files that only this user can read, or change.
 //!
-//! What lies there is compared with the embedded bytes first and opened later by its path, so nobody else may be able to change it
-//! in between. The superuser's count as well: an image of a container may bring them.
+//! Prompts, captions and paths are read by the user alone: mode 0600 in directories that are made with 0700. Where a file is checked
+//! first and opened later by its path, nobody else may be able to change it in between; the superuser's count as the user's own, since an
+//! image of a container may bring them. Windows gives files the rights of their directory, which is the user's own there.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    path::Path,
+};
+
+/// Options whose new files are private. A file that exists keeps its mode.
+pub fn options() -> OpenOptions {
+    #[cfg_attr(windows, expect(unused_mut, reason = "files have no modes"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn builder() -> DirBuilder {
+    #[cfg_attr(windows, expect(unused_mut, reason = "directories have no modes"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Make a private directory, and those above it, where they are missing.
+pub fn create_dir_all(folder: &Path) -> io::Result<()> {
+    builder().recursive(true).create(folder)
+}
+
+/// True if a directory belongs to the owner of another one; not through links.
+pub fn is_same_user(path: &Path, own: &Path) -> bool {
+    let facts = |path: &Path| fs::symlink_metadata(path).ok().filter(fs::Metadata::is_dir);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        facts(path).is_some_and(|found| facts(own).is_some_and(|own| found.uid() == own.uid()))
+    }
+    #[cfg(windows)]
+    return facts(path).is_some() && facts(own).is_some();
+}
 
 /// Make a directory that only this user can write, in a directory that exists. Fails if there is another user's, a link or a file
 /// of this name, or others could rename what is in the parent.
-pub(crate) fn directory(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+pub fn directory(path: &Path) -> io::Result<()> {
     // One that is there may be on a read-only file system.
-    if let Err(error) = builder.create(path)
+    if let Err(error) = builder().create(path)
         && fs::symlink_metadata(path).is_err()
     {
         return Err(error);
@@ -46,8 +82,7 @@ fn check(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where files have no owners, the directories are the user's own.
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn check(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)?.is_dir() {
         true => Ok(()),
@@ -56,7 +91,7 @@ fn check(path: &Path) -> io::Result<()> {
 }
 
 /// True for a regular file that only this user can change.
-pub(crate) fn is_file(path: &Path) -> bool {
+pub fn is_file(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return false };
     #[cfg(unix)]
     {
@@ -69,10 +104,10 @@ pub(crate) fn is_file(path: &Path) -> bool {
 }
 
 /// The name of this user's directory in the temporary directory, which may be everybody's.
-pub(crate) fn name() -> String {
+pub fn user_directory() -> String {
     #[cfg(unix)]
     return format!("specreel-{}", rustix::process::geteuid().as_raw());
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     return "specreel".into();
 }
 

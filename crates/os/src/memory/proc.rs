@@ -1,31 +1,15 @@
-//! Memory that the process uses, and memory that the machine has left.
+//! The formats of Linux.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use rustix::process::{Resource, getrlimit};
-
-/// Peak resident memory of this process in bytes; 0 if the system does not report it.
-pub fn peak() -> u64 {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to memory for one `rusage`, which the call fills.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
-        return 0;
-    }
-    // SAFETY: the call succeeded, and zeroed memory is a valid `rusage` in any case.
-    let peak = unsafe { usage.assume_init() }.ru_maxrss;
-    // Linux counts in KiB, macOS in bytes.
-    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
-    u64::try_from(peak).unwrap_or(0) * unit
-}
-
-/// Resident memory of this process in bytes, including `mapped` bytes of files that may not have been read
-/// yet but will be; its peak so far if the system does not report it.
-pub fn resident(mapped: u64) -> u64 {
+/// Resident memory of this process, see [`super::resident`].
+#[cfg(unix)]
+pub(super) fn resident(mapped: u64) -> Option<u64> {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
-    resident_in(&read("status"), code_in(&read("smaps")), mapped).unwrap_or_else(peak)
+    resident_in(&read("status"), code_in(&read("smaps")), mapped)
 }
 
 /// Besides the `mapped` files, the program and its libraries are files too, `code` bytes of which are
@@ -67,18 +51,18 @@ fn kilobytes(text: &str) -> Option<u64> {
     text.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Bytes that this process may still allocate: the machine's available memory, or less if a control group or the process's own
-/// limit says so. `None` if the system does not report it.
-pub fn available() -> Option<u64> {
-    let machine = available_in(Path::new("/proc"), Path::new("/sys/fs/cgroup"))?;
-    Some(own_limit().map_or(machine, |own| own.min(machine)))
-}
-
 /// Bytes left under `ulimit -v`.
-fn own_limit() -> Option<u64> {
-    let limit = getrlimit(Resource::As).current?;
+#[cfg(unix)]
+pub(super) fn own_limit() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
     let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
     Some(limit.saturating_sub(pages * rustix::param::page_size() as u64))
+}
+
+/// Available memory of the machine, or less if a control group says so.
+#[cfg(unix)]
+pub(super) fn available() -> Option<u64> {
+    available_in(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
 /// Available memory, from given mount points of `proc` and of the control groups.
@@ -175,16 +159,5 @@ Rss:                   4 kB
 ";
         assert_eq!(code_in(smaps), 33 << 10);
         assert_eq!(code_in(""), 0);
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn this_machine_reports_its_memory() {
-        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
-    }
-
-    #[test]
-    fn a_running_process_uses_memory() {
-        assert!(super::peak() > 1 << 20);
     }
 }
