@@ -3,7 +3,7 @@
 # `specreel-lab scenes`), and nothing else: no network, no devices, no parts under the GPL. AV1 is decoded by dav1d.
 #
 # SOURCES has the unpacked sources of ffmpeg, dav1d and zlib (packaging/sources.sh). TARGET is a Rust target; with ZIG set, the
-# libraries are for glibc 2.28. The licenses go to PREFIX/licenses.
+# libraries are for glibc 2.28, and for Windows they are built with mingw-w64. The licenses go to PREFIX/licenses.
 set -eu
 sources=$1 prefix=$2 target=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,13 @@ case $target in
     *) arch=$(uname -m) ;;
 esac
 
-if [ -n "${ZIG:-}" ]; then
+system=linux threads='' pic=--enable-pic
+if [ "${target%-windows-gnu}" != "$target" ]; then
+    system=windows mingw=$arch-w64-mingw32 threads=--enable-w32threads pic=''
+    export CC="$mingw-gcc" AR="$mingw-ar" RANLIB="$mingw-ranlib" CHOST="$mingw"
+    # Code for Windows is always independent of its position, and the option is a warning.
+    flags="$(echo "$flags" | sed 's/ -fPIC//')"
+elif [ -n "${ZIG:-}" ]; then
     wrapper() { printf '#!/bin/sh\nexec %s %s "$@"\n' "$ZIG" "$2" >"$work/$1" && chmod +x "$work/$1"; }
     wrapper cc "cc -target $arch-linux-gnu.2.28"
     wrapper ar ar
@@ -39,7 +45,7 @@ rm -rf "$work/zlib" && cp -R "$zlib" "$work/zlib"
 }
 
 cross=
-if [ -n "${ZIG:-}" ]; then
+if [ -n "${CHOST:-}" ]; then
     cross="--cross-file $work/cross.ini"
     cat >"$work/cross.ini" <<END
 [binaries]
@@ -48,7 +54,7 @@ ar = '$AR'
 pkg-config = 'pkg-config'
 nasm = 'nasm'
 [host_machine]
-system = 'linux'
+system = '$system'
 cpu_family = '$arch'
 cpu = '$arch'
 endian = 'little'
@@ -64,11 +70,12 @@ rm -rf "$work/dav1d"
 
 list() { tr -s ' \n' ',' <"$here/ffmpeg/$1" | sed 's/,$//'; }
 cross=
-[ -z "${ZIG:-}" ] || cross="--enable-cross-compile --target-os=linux --arch=$arch --cc=$CC --ar=$AR --ranlib=$RANLIB"
+os=$system && [ "$os" = linux ] || os=mingw32
+[ -z "${CHOST:-}" ] || cross="--enable-cross-compile --target-os=$os $threads --arch=$arch --cc=$CC --ar=$AR --ranlib=$RANLIB"
 mkdir -p "$work/ffmpeg"
 # shellcheck disable=SC2086
 (cd "$work/ffmpeg" && "$ffmpeg/configure" $cross --prefix="$prefix" --extra-cflags="$flags -I$prefix/include" --extra-ldflags="-L$prefix/lib" \
-    --pkg-config-flags=--static --enable-static --disable-shared --enable-pic --disable-stripping --disable-debug \
+    --pkg-config-flags=--static --enable-static --disable-shared $pic --disable-stripping --disable-debug \
     --disable-everything --disable-autodetect --disable-programs --disable-doc --disable-network \
     --disable-avdevice --disable-avfilter --enable-zlib --enable-libdav1d --enable-protocol=file,pipe \
     --enable-parsers --enable-demuxer="$(list demuxers)" --enable-decoder="$(list decoders)" \
@@ -77,6 +84,9 @@ mkdir -p "$work/ffmpeg"
     sed -e 's/^#define HAVE_SYSCTL 1$/#define HAVE_SYSCTL 0/' -e 's|^\(#define FFMPEG_CONFIGURATION\) .*|\1 "packaging/ffmpeg.sh"|' \
         config.h >config.new && mv config.new config.h &&
     make -j"$jobs" install) >"$work/ffmpeg.log" 2>&1 || { tail -n 20 "$work/ffmpeg.log" >&2; exit 1; }
+
+# Headers of hardware that is not used, which need others.
+rm -f "$prefix"/include/libavutil/hwcontext_d3d*.h
 
 # The license that configure found: anything but this one must not be shipped.
 grep -q '^License: LGPL version 2.1 or later$' "$work/ffmpeg.log" || { grep '^License' "$work/ffmpeg.log" >&2; exit 1; }

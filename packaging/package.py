@@ -3,7 +3,8 @@
 
 package.py --binary FILE --target TARGET --ffmpeg PREFIX --texts DIR --out DIR
 
-Writes an archive, a Python wheel, npm packages, a Debian package and a bill of materials (CycloneDX). All times are
+Writes an archive (a zip file for Windows), a Python wheel, npm packages, a Debian package, manifests for winget and Scoop, and a bill of
+materials (CycloneDX). All times are
 SOURCE_DATE_EPOCH, all owners root, all lists sorted: the same inputs give the same bytes. Needs Python 3.9, cargo and, for the
 Debian package, dpkg-deb; without it there is none.
 """
@@ -34,6 +35,7 @@ TARGETS = {
     "aarch64-unknown-linux-gnu": ("linux", "arm64", "manylinux_2_28_aarch64", "arm64"),
     "x86_64-apple-darwin": ("darwin", "x64", "macosx_11_0_x86_64", None),
     "aarch64-apple-darwin": ("darwin", "arm64", "macosx_11_0_arm64", None),
+    "x86_64-pc-windows-gnu": ("win32", "x64", "win_amd64", None),
 }
 LICENSE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 
@@ -128,7 +130,7 @@ def write_zip(path, files):
             archive.writestr(info, data)
 
 
-def wheel(out, root, tag, binary, licenses):
+def wheel(out, root, tag, program, binary, licenses):
     name = f"specreel-{root['version']}"
     info = f"{name}.dist-info"
     readme = (ROOT / "README.md").read_text()
@@ -146,7 +148,7 @@ def wheel(out, root, tag, binary, licenses):
         "Requires-Python: >=3.8",
         "Description-Content-Type: text/markdown",
     ]
-    files = {f"{name}.data/scripts/specreel": (binary, 0o755)}
+    files = {f"{name}.data/scripts/{program}": (binary, 0o755)}
     files |= {f"{info}/licenses/{file}": (data, 0o644) for file, data in sorted(licenses.items())}
     files[f"{info}/METADATA"] = ("\n".join(header) + "\n\n" + readme).encode(), 0o644
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: specreel\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n".encode(), 0o644
@@ -158,7 +160,7 @@ def wheel(out, root, tag, binary, licenses):
     write_zip(out / f"{name}-py3-none-{tag}.whl", files)
 
 
-def npm(out, root, system, cpu, binary, licenses):
+def npm(out, root, system, cpu, program, binary, licenses):
     """The launcher, which is the same for every target, and the package with the binary."""
     common = {
         "version": root["version"],
@@ -176,7 +178,7 @@ def npm(out, root, system, cpu, binary, licenses):
     if system == "linux":
         platform["libc"] = ["glibc"]
     files = {f"licenses/{name}": (data, 0o644) for name, data in licenses.items()}
-    files |= {"bin/specreel": (binary, 0o755), "package.json": (to_json(platform), 0o644)}
+    files |= {f"bin/{program}": (binary, 0o755), "package.json": (to_json(platform), 0o644)}
     files["README.md"] = (f"# {platform['name']}\n\nInstall `specreel` instead: it chooses the package of your system.\n").encode(), 0o644
     write_tar(out / f"specreel-{system}-{cpu}-{root['version']}.npm.tgz", {f"package/{n}": f for n, f in files.items()})
 
@@ -199,6 +201,73 @@ def npm(out, root, system, cpu, binary, licenses):
         "LICENSE-APACHE": ((ROOT / "LICENSE-APACHE").read_bytes(), 0o644),
     }
     write_tar(out / f"specreel-{root['version']}.npm.tgz", {f"package/{n}": f for n, f in files.items()})
+
+
+def winget(out, root, archive):
+    """The three manifests of a package for the Windows Package Manager, in the folders of its repository."""
+    identifier, version, folder = "specreel.specreel", root["version"], f"specreel-{root['version']}-x86_64-pc-windows-gnu"
+    url = f"{root['repository']}/releases/download/v{version}/{archive.name}"
+    manifests = {
+        "": {"DefaultLocale": "en-US", "ManifestType": "version"},
+        ".installer": {
+            "InstallerType": "zip",
+            "NestedInstallerType": "portable",
+            "NestedInstallerFiles": [{"RelativeFilePath": f"{folder}\\specreel.exe", "PortableCommandAlias": "specreel"}],
+            "Installers": [
+                {
+                    "Architecture": "x64",
+                    "InstallerUrl": url,
+                    "InstallerSha256": hashlib.sha256(archive.read_bytes()).hexdigest().upper(),
+                }
+            ],
+            "ManifestType": "installer",
+        },
+        ".locale.en-US": {
+            "PackageLocale": "en-US",
+            "Publisher": "specreel",
+            "PackageName": "specreel",
+            "PackageUrl": root["repository"],
+            "License": root["license"],
+            "ShortDescription": root["description"],
+            "Tags": root["keywords"],
+            "ManifestType": "defaultLocale",
+        },
+    }
+    files = {}
+    for part, values in manifests.items():
+        values = {"PackageIdentifier": identifier, "PackageVersion": version, **values, "ManifestVersion": "1.6.0"}
+        # JSON is YAML.
+        files[f"s/specreel/specreel/{version}/{identifier}{part}.yaml"] = to_json(values), 0o644
+    write_zip(out / f"specreel-{version}-winget.zip", files)
+
+
+def scoop(out, root, archive):
+    version, folder = root["version"], f"specreel-{root['version']}-x86_64-pc-windows-gnu"
+    release = f"{root['repository']}/releases/download"
+    manifest = {
+        "version": version,
+        "description": root["description"],
+        "homepage": root["repository"],
+        "license": root["license"].replace(" OR ", "|"),
+        "architecture": {
+            "64bit": {
+                "url": f"{release}/v{version}/{archive.name}",
+                "hash": hashlib.sha256(archive.read_bytes()).hexdigest(),
+                "extract_dir": folder,
+            }
+        },
+        "bin": "specreel.exe",
+        "checkver": "github",
+        "autoupdate": {
+            "architecture": {
+                "64bit": {
+                    "url": f"{release}/v$version/specreel-$version-x86_64-pc-windows-gnu.zip",
+                    "extract_dir": "specreel-$version-x86_64-pc-windows-gnu",
+                }
+            }
+        },
+    }
+    (out / "specreel.scoop.json").write_bytes(to_json(manifest))
 
 
 def to_json(value):
@@ -282,15 +351,23 @@ def main():
     bom = bill_of_materials(root, packages, libraries, binary)
 
     name = f"specreel-{root['version']}-{args.target}"
-    files = {"specreel": (binary, 0o755), "specreel.cdx.json": (bom, 0o644)}
+    program = "specreel.exe" if system == "win32" else "specreel"
+    files = {program: (binary, 0o755), "specreel.cdx.json": (bom, 0o644)}
     files |= {text: ((ROOT / text).read_bytes(), 0o644) for text in ["README.md", "CHANGELOG.md"]}
     files |= {f"licenses/{license_}": (data, 0o644) for license_, data in licenses.items()}
-    files |= {str(f.relative_to(args.texts)): (f.read_bytes(), 0o644) for f in args.texts.rglob("*") if f.is_file()}
+    if system != "win32":
+        files |= {str(f.relative_to(args.texts)): (f.read_bytes(), 0o644) for f in args.texts.rglob("*") if f.is_file()}
     files = {f"{name}/{path}": file for path, file in files.items()}
-    write_tar(args.out / f"{name}.tar.gz", files)
+    if system == "win32":
+        archive = args.out / f"{name}.zip"
+        write_zip(archive, files)
+        winget(args.out, root, archive)
+        scoop(args.out, root, archive)
+    else:
+        write_tar(args.out / f"{name}.tar.gz", files)
     (args.out / f"{name}.cdx.json").write_bytes(bom)
-    wheel(args.out, root, tag, binary, licenses)
-    npm(args.out, root, system, cpu, binary, licenses)
+    wheel(args.out, root, tag, program, binary, licenses)
+    npm(args.out, root, system, cpu, program, binary, licenses)
     if debian and shutil.which("dpkg-deb"):
         deb(args.out, root, debian, binary, licenses, args.texts)
 

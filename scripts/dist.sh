@@ -1,13 +1,16 @@
 #!/bin/sh
-# Builds the artifacts of a release for Linux into dist/, from package registries alone: see docs/releasing.md.
+# Builds the artifacts of a release for Linux or Windows into dist/, from package registries alone: see docs/releasing.md.
 #
-# dist.sh [x86_64|aarch64]; SPECREEL_DIST_BUILD=DIR keeps what is built (default target/dist-build). Debian 12 or later.
+# dist.sh [x86_64|aarch64|x86_64-windows]; SPECREEL_DIST_BUILD=DIR keeps what is built (default target/dist-build). Debian 12 or later.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 arch=${1:-$(uname -m)}
-case $arch in x86_64 | aarch64) ;; *) echo "dist: expected one of: x86_64, aarch64, got $arch" >&2; exit 2 ;; esac
-target=$arch-unknown-linux-gnu
+case $arch in
+    x86_64 | aarch64) target=$arch-unknown-linux-gnu ;;
+    x86_64-windows) target=x86_64-pc-windows-gnu ;;
+    *) echo "dist: expected one of: x86_64, aarch64, x86_64-windows, got $arch" >&2; exit 2 ;;
+esac
 build=${SPECREEL_DIST_BUILD:-$root/target/dist-build}
 mkdir -p "$build" && build=$(cd "$build" && pwd)
 out=$root/dist
@@ -23,6 +26,11 @@ if ! { have nasm && have dpkg-source && have python3 && python3 -c 'import venv,
     as_root=; [ "$(id -u)" -eq 0 ] || as_root=sudo
     $as_root apt-get update -q
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends nasm dpkg-dev python3-venv
+fi
+if [ "$arch" = x86_64-windows ] && ! have x86_64-w64-mingw32-gcc; then
+    as_root=; [ "$(id -u)" -eq 0 ] || as_root=sudo
+    $as_root apt-get update -q
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends gcc-mingw-w64-x86-64-win32
 fi
 if [ ! -x "$build/venv/bin/pip" ]; then
     log "installing Zig, cargo-zigbuild, Meson and Ninja from PyPI"
@@ -64,19 +72,35 @@ for crates in "${CARGO_HOME:-$HOME/.cargo}"/registry/src/index.crates.io-*; do :
 export RUSTFLAGS="--remap-path-prefix=$crates=/cargo --remap-path-prefix=$root=/specreel --remap-path-prefix=$build/cargo=/target"
 export CFLAGS="-ffile-prefix-map=$crates=/cargo -ffile-prefix-map=$build/cargo=/target"
 export CARGO_TARGET_DIR="$build/cargo" PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_LIBDIR="$ffmpeg/lib/pkgconfig"
-cargo zigbuild --release --locked --jobs "$jobs" --bin specreel --features static-ffmpeg --target "$target.2.28"
-binary=$CARGO_TARGET_DIR/$target/release/specreel
+if [ "$arch" = x86_64-windows ]; then
+    export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
+    # libclang reads FFmpeg's headers with those of mingw-w64, and needs its own among them.
+    for headers in /usr/lib/llvm*/lib/clang/*/include; do [ ! -e "$headers/mm_malloc.h" ] || own=$headers; done
+    export BINDGEN_EXTRA_CLANG_ARGS_x86_64_pc_windows_gnu="-isystem ${own:?}"
+    cargo build --release --locked --jobs "$jobs" --bin specreel --features static-ffmpeg --target "$target"
+    binary=$CARGO_TARGET_DIR/$target/release/specreel.exe
+    # The linker leaves a table of symbols.
+    x86_64-w64-mingw32-strip "$binary"
+else
+    cargo zigbuild --release --locked --jobs "$jobs" --bin specreel --features static-ffmpeg --target "$target.2.28"
+    binary=$CARGO_TARGET_DIR/$target/release/specreel
+fi
 
-# The binary may need the C library only, of 2.28 at most, and may name no path of this machine.
-needed=$(readelf -d "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-[a-z0-9_-]+)\.so\.[0-9]+$' || true)
+# The binary may need the system's libraries only, of glibc 2.28 at most, and may name no path of this machine.
+if [ "$arch" = x86_64-windows ]; then
+    needed=$(x86_64-w64-mingw32-objdump -p "$binary" | sed -n 's/.*DLL Name: //p' | tr '[:upper:]' '[:lower:]' | sort -u |
+        grep -vxE "$(tr '\n' '|' <packaging/windows-libraries | sed 's/|$//')" || true)
+else
+    needed=$(readelf -d "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libm|libdl|libpthread|librt|ld-linux-[a-z0-9_-]+)\.so\.[0-9]+$' || true)
+    newest=$(readelf -V "$binary" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+    [ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || { log "error: the binary needs $newest"; exit 1; }
+fi
 [ -z "$needed" ] || { log "error: the binary needs $needed"; exit 1; }
-newest=$(readelf -V "$binary" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
-[ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || { log "error: the binary needs $newest"; exit 1; }
 if strings "$binary" | grep -F -e "$root" -e "$build" -e "$HOME/" | sort -u | grep . >&2; then
     log "error: the binary names these paths of this machine"; exit 1
 fi
 
-# Completions and man pages come from the program itself, and are the same for every processor.
+# Completions and man pages come from the program itself, and are the same for every processor. Windows has neither.
 texts=$build/texts
 if [ "$arch" = "$(uname -m)" ]; then
     rm -rf "$texts" && mkdir -p "$texts/completions" "$texts/man"
@@ -85,7 +109,7 @@ if [ "$arch" = "$(uname -m)" ]; then
     "$binary" completions fish >"$texts/completions/specreel.fish"
     "$binary" man --dir "$texts/man" >/dev/null
 fi
-[ -d "$texts/man" ] || { log "error: no man pages; run make dist for this processor first"; exit 1; }
+[ "$arch" = x86_64-windows ] || [ -d "$texts/man" ] || { log "error: no man pages; run make dist for this processor first"; exit 1; }
 
 log "packages"
 mkdir -p "$out"

@@ -19,7 +19,7 @@ if (process.platform === 'linux' && !process.report.getReport().header.glibcVers
 
 let program;
 try {
-  program = require.resolve(`@specreel/${system}/bin/specreel`);
+  program = require.resolve(`@specreel/${system}/bin/specreel${process.platform === 'win32' ? '.exe' : ''}`);
 } catch {
   const supported = Object.keys(require('./package.json').optionalDependencies).map((name) => name.split('/')[1]);
   if (supported.includes(system)) {
