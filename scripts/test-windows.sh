@@ -200,13 +200,20 @@ if [ -n "$tests" ]; then
     # shellcheck disable=SC2046,SC2086
     cargo test --locked --no-run --lib --target $target $(printf -- ' -p specreel-%s' $packages) \
         --message-format json >"$work/built.json"
+    # These expect paths as Unix writes them, ...
+    skipped=(incomplete_and_unknown_adapters the_cache_follows_the_variables variables_in_paths_are_replaced
+        folders_follow_variables_and_home language_models_without_video paths_are_relative_to_the_file
+        players_get_the_times filters_leave_out_what_they_say)
+    # ... links that are no second names of files, or that a file can be replaced or removed while it is open, which Wine refuses.
+    skipped+=(a_removed_model_takes_only later_rows_replace_earlier_ones the_last_whole_line_about_a_clip
+        only_directories_of_dead_processes)
     ran=0
     for test in $(python3 -c '
 import json, sys
 for line in map(json.loads, sys.stdin):
     if line.get("executable"): print(line["executable"])' <"$work/built.json"); do
         cp "$test" "$work/"
-        outcome=$(windows "C:\\work\\${test##*/}" --test-threads 2) || fail "$(echo "$outcome" | tail -n 40)"
+        outcome=$(windows "C:\\work\\${test##*/}" --test-threads 2 "${skipped[@]/#/--skip=}") || fail "$(echo "$outcome" | tail -n 40)"
         echo "${test##*/}: $(echo "$outcome" | grep '^test result')"
         ran=$((ran + $(echo "$outcome" | grep -c ' \.\.\. ok' || true)))
     done
