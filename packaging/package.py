@@ -205,14 +205,14 @@ def npm(out, root, system, cpu, program, binary, licenses):
 
 def winget(out, root, archive):
     """The three manifests of a package for the Windows Package Manager, in the folders of its repository."""
-    identifier, version, folder = "specreel.specreel", root["version"], f"specreel-{root['version']}-x86_64-pc-windows-gnu"
+    identifier, version = "specreel.specreel", root["version"]
     url = f"{root['repository']}/releases/download/v{version}/{archive.name}"
     manifests = {
         "": {"DefaultLocale": "en-US", "ManifestType": "version"},
         ".installer": {
             "InstallerType": "zip",
             "NestedInstallerType": "portable",
-            "NestedInstallerFiles": [{"RelativeFilePath": f"{folder}\\specreel.exe", "PortableCommandAlias": "specreel"}],
+            "NestedInstallerFiles": [{"RelativeFilePath": f"{archive.stem}\\specreel.exe", "PortableCommandAlias": "specreel"}],
             "Installers": [
                 {
                     "Architecture": "x64",
@@ -242,7 +242,7 @@ def winget(out, root, archive):
 
 
 def scoop(out, root, archive):
-    version, folder = root["version"], f"specreel-{root['version']}-x86_64-pc-windows-gnu"
+    version = root["version"]
     release = f"{root['repository']}/releases/download"
     manifest = {
         "version": version,
@@ -253,7 +253,7 @@ def scoop(out, root, archive):
             "64bit": {
                 "url": f"{release}/v{version}/{archive.name}",
                 "hash": hashlib.sha256(archive.read_bytes()).hexdigest(),
-                "extract_dir": folder,
+                "extract_dir": archive.stem,
             }
         },
         "bin": "specreel.exe",

@@ -73,10 +73,7 @@ export RUSTFLAGS="--remap-path-prefix=$crates=/cargo --remap-path-prefix=$root=/
 export CFLAGS="-ffile-prefix-map=$crates=/cargo -ffile-prefix-map=$build/cargo=/target"
 export CARGO_TARGET_DIR="$build/cargo" PKG_CONFIG_ALLOW_CROSS=1 PKG_CONFIG_LIBDIR="$ffmpeg/lib/pkgconfig"
 if [ "$arch" = x86_64-windows ]; then
-    export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
-    # libclang reads FFmpeg's headers with those of mingw-w64, and needs its own among them.
-    for headers in /usr/lib/llvm*/lib/clang/*/include; do [ ! -e "$headers/mm_malloc.h" ] || own=$headers; done
-    export BINDGEN_EXTRA_CLANG_ARGS_x86_64_pc_windows_gnu="-isystem ${own:?}"
+    . packaging/windows-env.sh
     cargo build --release --locked --jobs "$jobs" --bin specreel --features static-ffmpeg --target "$target"
     binary=$CARGO_TARGET_DIR/$target/release/specreel.exe
     # The linker leaves a table of symbols.

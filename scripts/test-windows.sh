@@ -192,10 +192,8 @@ ok "npm's launcher starts the program"
 if [ -n "$tests" ]; then
     say "tests"
     build=${SPECREEL_DIST_BUILD:-$PWD/target/dist-build}
-    export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc PKG_CONFIG_ALLOW_CROSS=1
-    export PKG_CONFIG_LIBDIR=$build/ffmpeg-x86_64-windows/lib/pkgconfig CARGO_TARGET_DIR=$build/cargo
-    for headers in /usr/lib/llvm*/lib/clang/*/include; do [ ! -e "$headers/mm_malloc.h" ] || own=$headers; done
-    export BINDGEN_EXTRA_CLANG_ARGS_x86_64_pc_windows_gnu="-isystem ${own:?}"
+    export PKG_CONFIG_LIBDIR=$build/ffmpeg-x86_64-windows/lib/pkgconfig CARGO_TARGET_DIR=$build/cargo PKG_CONFIG_ALLOW_CROSS=1
+    . packaging/windows-env.sh
     packages="os record checkpoint speculate demo client batch library"
     # shellcheck disable=SC2046,SC2086
     cargo test --locked --no-run --lib --target $target $(printf -- ' -p specreel-%s' $packages) \

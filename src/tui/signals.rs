@@ -1,6 +1,6 @@
 //! The signals that the studio handles.
 
-use specreel_os::signals::{Continued, Endings};
+use specreel_os::signals::{Endings, Notice};
 
 use crate::look::StudioError;
 
@@ -12,7 +12,7 @@ pub(crate) enum Signal {
 
 pub(crate) struct Signals {
     endings: Endings,
-    continued: Continued,
+    continued: Notice,
 }
 
 impl Signals {
@@ -20,7 +20,7 @@ impl Signals {
         let failed = |source| StudioError::Terminal { doing: "set up", source };
         Ok(Self {
             endings: Endings::listen().map_err(failed)?,
-            continued: Continued::listen().map_err(failed)?,
+            continued: Notice::continued().map_err(failed)?,
         })
     }
 

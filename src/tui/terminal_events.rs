@@ -10,7 +10,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
-use specreel_os::signals::Resized;
+use specreel_os::signals::Notice;
 use specreel_os::terminal::{Input, SIZE_IS_AN_EVENT, StopWaiting, input};
 use specreel_os::threads::ask_for_short_turns;
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 pub struct TerminalEvents {
     events: mpsc::Receiver<io::Result<Event>>,
-    resized: Resized,
+    resized: Notice,
     /// Dropped to stop the thread.
     stop: Option<StopWaiting>,
     /// Disconnected once the thread has ended.
@@ -34,7 +34,7 @@ pub struct TerminalEvents {
 impl TerminalEvents {
     /// Begin to read. Another reader of the terminal must wait until this one is dropped.
     pub fn start() -> io::Result<Self> {
-        let resized = Resized::listen()?;
+        let resized = Notice::resized()?;
         let (mut input, stop) = input()?;
         let (sender, events) = mpsc::channel(AHEAD);
         let (end, ended) = sync_channel(0);

@@ -134,8 +134,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     }
 }
 
-/// Tell the system that a file will be read in no order, so that it reads nothing ahead by its own choice. Does nothing where the
-/// system takes no such advice.
+/// Advise the system that a file will be read at random, so that it reads nothing ahead unasked. Does nothing where there is no such
+/// advice.
 pub fn expect_no_order(file: &File) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
@@ -143,7 +143,7 @@ pub fn expect_no_order(file: &File) {
     let _ = file;
 }
 
-/// Tell the system that these bytes of a file are read soon. Does nothing where the system takes no such advice.
+/// Advise the system that these bytes of a file will be read soon. Does nothing where there is no such advice.
 pub fn read_ahead(file: &File, at: u64, bytes: u64) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     {
@@ -163,7 +163,7 @@ pub fn try_lock(file: &File) -> Result<(), TryLockError> {
     return windows::lock(file, windows::EXCLUSIVE | windows::AT_ONCE);
 }
 
-/// [`try_lock`] beside others that are shared.
+/// [`try_lock`] for a shared lock, which others may hold at the same time.
 pub fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     #[cfg(unix)]
     return file.try_lock_shared();

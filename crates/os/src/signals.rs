@@ -1,4 +1,4 @@
-//! What the system tells the program: that it shall end, that it goes on after a stop, that its terminal has another size.
+//! Signals: to end, that the program continues after a stop, that the size of its terminal has changed.
 
 use std::io;
 
@@ -39,29 +39,23 @@ impl Endings {
     }
 }
 
-/// The program was stopped and goes on (SIGCONT): the terminal may have been changed. Never on Windows.
-pub struct Continued(system::Told);
+/// A signal that ends nothing.
+pub struct Notice(system::Notice);
 
-impl Continued {
-    /// Catch the signal; within a runtime with I/O.
-    pub fn listen() -> io::Result<Self> {
-        system::Told::continued().map(Self)
+impl Notice {
+    /// The program was stopped and continues (SIGCONT); the terminal may have changed meanwhile. Never on Windows. Within a runtime
+    /// with I/O.
+    pub fn continued() -> io::Result<Self> {
+        system::Notice::continued().map(Self)
     }
 
-    pub async fn next(&mut self) {
-        self.0.next().await;
-    }
-}
-
-/// The terminal has another size (SIGWINCH). Never on Windows, where that is an event of the terminal.
-pub struct Resized(system::Told);
-
-impl Resized {
-    /// Catch the signal; within a runtime with I/O.
-    pub fn listen() -> io::Result<Self> {
-        system::Told::resized().map(Self)
+    /// The size of the terminal has changed (SIGWINCH). Never on Windows, where that is an event of the terminal. Within a runtime
+    /// with I/O.
+    pub fn resized() -> io::Result<Self> {
+        system::Notice::resized().map(Self)
     }
 
+    /// The next one.
     pub async fn next(&mut self) {
         self.0.next().await;
     }
@@ -126,9 +120,9 @@ mod system {
         }
     }
 
-    pub(super) struct Told(Signal);
+    pub(super) struct Notice(Signal);
 
-    impl Told {
+    impl Notice {
         pub fn continued() -> io::Result<Self> {
             signal(SignalKind::from_raw(Kind::CONT.as_raw())).map(Self)
         }
@@ -184,9 +178,9 @@ mod system {
         }
     }
 
-    pub(super) struct Told;
+    pub(super) struct Notice;
 
-    impl Told {
+    impl Notice {
         pub fn continued() -> io::Result<Self> {
             Ok(Self)
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Whether a change of the terminal's size is one of crossterm's events; elsewhere it is a signal (see
-/// [`Resized`](crate::signals::Resized)).
+/// [`resized`](crate::signals::Notice::resized)).
 pub const SIZE_IS_AN_EVENT: bool = cfg!(windows);
 
 /// Whether crossterm has to ask for the mouse by the system's calls, instead of a sequence to the terminal.
