@@ -176,15 +176,13 @@ fn studio(args: StudioArgs, config: &Config, run_studio: RunStudio) -> Result<i3
     if terminal::can_draw() {
         let studio = resolve::studio(&args, config)?;
         #[cfg(feature = "find")]
-        let begun = std::time::SystemTime::now();
-        let code = run_studio(studio).map_err(End::Failed)?;
-        #[cfg(feature = "find")]
         if let Some(path) = &args.index {
-            let videos = library::keep_runs(path.as_deref(), begun)?;
+            let (code, videos) = library::keeping_runs(path.as_deref(), || run_studio(studio))?;
             let videos = specreel_client::present::formats::plural(videos, "video");
             tell!("the index has the captions of this session: {videos}");
+            return Ok(code);
         }
-        return Ok(code);
+        return run_studio(studio).map_err(End::Failed);
     }
     if args.connect.is_some() {
         let hint = "to read a server's events elsewhere, see `GET /events` in docs/server.md";

@@ -45,7 +45,7 @@ fn copy(name: &str) -> TempDir {
 /// Inspect a directory, load it and build a prompt; false if inspection found problems.
 fn survives(dir: &Path) -> bool {
     let ((problems, loaded, prompted), most) = peak(|| {
-        let problems = Inspection::of(dir).problems;
+        let problems = Inspection::of(dir, None).problems;
         let loaded = VideoLlm::load(dir, WeightType::Auto, &mut |_, _| {});
         let prompted = loaded
             .as_ref()
@@ -193,7 +193,7 @@ fn problems_of(name: &str, damage: impl FnOnce(&Path)) -> String {
     let dir = copy(name);
     damage(dir.path());
     assert!(!survives(dir.path()), "it was loaded");
-    let problems = Inspection::of(dir.path()).problems;
+    let problems = Inspection::of(dir.path(), None).problems;
     problems.into_iter().map(|p| p.error).collect::<Vec<_>>().join("\n")
 }
 

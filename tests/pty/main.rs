@@ -283,14 +283,16 @@ fn captions_of_a_session_are_kept_in_an_index() {
     let option = format!("--index={}", index.to_str().unwrap());
     let mut t = studio(110, 34, &["--method", "naive", &option]);
     t.press("\r", "state     done");
-    t.quit("q");
+    // While the studio is open.
     let args = ["find", "--json", "--db", index.to_str().unwrap(), "the"];
-    let found = Command::new(env!("CARGO_BIN_EXE_specreel")).args(args).output().unwrap();
-    let moments = String::from_utf8_lossy(&found.stdout);
-    assert!(
-        found.status.success() && moments.contains(".mp4") && moments.contains("demo-target"),
-        "{moments}"
-    );
+    let moments = || {
+        let found = Command::new(env!("CARGO_BIN_EXE_specreel")).args(args).output().unwrap();
+        found.status.success().then(|| String::from_utf8_lossy(&found.stdout).into_owned())
+    };
+    let found = std::iter::repeat_with(moments).find_map(|found| found).unwrap();
+    assert!(found.contains(".mp4") && found.contains("demo-target"), "{found}");
+    t.quit("q");
+    assert_eq!(moments(), Some(found));
 }
 
 #[test]

@@ -240,12 +240,30 @@ impl Batch<'_> {
         if self.part == Part::default() && !timed {
             return Ok(vec![None]);
         }
-        let spans =
-            video::segments_with(path, start, end, segments, &mut |_, _| match self.interrupt.asked() {
+        let spans = self.within(path, start, end, segments)?;
+        Ok(spans.into_iter().map(Some).collect())
+    }
+
+    /// The segments of a part of a video. A video that is shorter than the part is captioned up to its end.
+    fn within(
+        &self,
+        path: &Path,
+        start: Option<f64>,
+        end: Option<f64>,
+        division: Option<Division>,
+    ) -> Result<Vec<Span>, video::Error> {
+        let spans = |end| {
+            video::segments_with(path, start, end, division, &mut |_, _| match self.interrupt.asked() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
-            });
-        Ok(spans?.into_iter().map(Some).collect())
+            })
+        };
+        match spans(end) {
+            Err(video::Error::Outside { span, length_s, promised_s: None, .. }) if span.start < length_s => {
+                spans(None)
+            }
+            spans => spans,
+        }
     }
 
     async fn caption<R: Report>(
@@ -351,7 +369,7 @@ impl Batch<'_> {
         let Part { start, end, segments } = self.part;
         let span = match segments {
             Some(Division::Scenes(Scenes { longest_s, .. })) => {
-                video::segments(&video, start, end, Some(Division::Even(longest_s)))?.first().copied()
+                self.within(&video, start, end, Some(Division::Even(longest_s)))?.first().copied()
             }
             _ => self.spans(&video, false)?.first().copied().flatten(),
         };

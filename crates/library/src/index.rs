@@ -140,20 +140,26 @@ impl Index {
         Ok(true)
     }
 
-    /// The captions for a prompt of the video at this path that end by a time in seconds, in order. Fails if the index cannot be read.
-    pub fn pieces(&self, clip: &Clip, prompt: &str, until: f64) -> Result<Vec<(Span, String)>, Failure> {
-        let sql = "SELECT start_s, end_s, text FROM captions JOIN sources ON sources.id = captions.source
-             JOIN videos ON videos.id = sources.video
-             WHERE path = ?1 AND kind = 0 AND prompt = ?2 AND end_s <= ?3 ORDER BY start_s";
-        let piece = |row: &rusqlite::Row<'_>| {
-            Ok((Span { start: row.get(0)?, end: row.get(1)? }, row.get::<_, String>(2)?))
-        };
+    /// Add the captions of further parts of a video that may have grown to those for the same prompt, of which those that end after some
+    /// seconds are deleted. Fails if the video cannot be read, or the index cannot be written.
+    pub fn extend(&mut self, clip: &Clip, caption: &Caption, after_s: f64) -> Result<(), Failure> {
         let path = absolute(&clip.path());
-        let read = || -> rusqlite::Result<Vec<_>> {
-            let mut found = self.connection.prepare(sql)?;
-            found.query_map(params![names::bytes(&path), prompt, until], piece)?.collect()
-        };
-        read().map_err(|error| self.failure(&error))
+        let (stamp, fingerprint) = self.facts(&path)?;
+        self.change(|write| {
+            let grown = "UPDATE videos SET fingerprint = ?2 WHERE path = ?1";
+            write.execute(grown, params![names::bytes(&path), fingerprint])?;
+            let video = put_video(write, &path, stamp, &fingerprint)?;
+            let (source, lines) = (Source::of(caption), lines_of(caption));
+            let known = "SELECT id FROM sources WHERE video = ?1 AND kind = ?2 AND prompt IS ?3";
+            let about = params![video, source.kind as i64, source.prompt];
+            let known = write.query_row(known, about, |row| row.get(0)).optional()?;
+            let Some(known) = known else { return put(write, video, &source, &lines) };
+            write.execute(
+                "DELETE FROM captions WHERE source = ?1 AND ifnull(end_s, 1e300) > ?2",
+                params![known, after_s],
+            )?;
+            add(write, video, known, &lines)
+        })
     }
 
     fn facts(&self, path: &Path) -> Result<(Stamp, [u8; 16]), Failure> {
@@ -288,6 +294,27 @@ fn put_video(
     )
 }
 
+impl<'a> Source<'a> {
+    /// The source of a caption of what is seen.
+    fn of(caption: &'a Caption) -> Self {
+        let made = |key: &str| caption.made.get(key).and_then(|value| value.as_str());
+        let prompt = Some(caption.prompt.as_str());
+        Self { kind: Kind::Seen, model: made("target"), method: made("method"), prompt }
+    }
+}
+
+/// The lines of a caption: of each part, or of the whole video.
+fn lines_of(caption: &Caption) -> Vec<(Option<Span>, String)> {
+    match caption.pieces.is_empty() {
+        true => vec![(None, caption.text.clone())],
+        false => timed(&caption.pieces),
+    }
+}
+
+fn timed(lines: &[(Span, String)]) -> Vec<(Option<Span>, String)> {
+    lines.iter().map(|(span, text)| (Some(*span), text.clone())).collect()
+}
+
 /// Write captions of one source, replacing captions of the same kind and prompt.
 fn put(
     write: &Transaction<'_>,
@@ -302,7 +329,16 @@ fn put(
         "INSERT INTO sources (video, kind, model, method, prompt, made_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![video, *kind as i64, model, method, prompt, now_ms()],
     )?;
-    let source = write.last_insert_rowid();
+    add(write, video, write.last_insert_rowid(), lines)
+}
+
+/// Add lines to a source of a video, which is at least as long as they say.
+fn add(
+    write: &Transaction<'_>,
+    video: i64,
+    source: i64,
+    lines: &[(Option<Span>, String)],
+) -> rusqlite::Result<()> {
     let mut line = write
         .prepare_cached("INSERT INTO captions (source, start_s, end_s, text) VALUES (?1, ?2, ?3, ?4)")?;
     for (span, text) in lines {
@@ -351,20 +387,8 @@ impl Store for Index {
         let (stamp, fingerprint) = self.facts(&path)?;
         let change = |write: &Transaction<'_>| {
             let video = put_video(write, &path, stamp, &fingerprint)?;
-            let timed = |(span, text): &(Span, String)| (Some(*span), text.clone());
             for caption in captions {
-                let made = |key: &str| caption.made.get(key).and_then(|value| value.as_str());
-                let seen = Source {
-                    kind: Kind::Seen,
-                    model: made("target"),
-                    method: made("method"),
-                    prompt: Some(&caption.prompt),
-                };
-                let lines = match caption.pieces.is_empty() {
-                    true => vec![(None, caption.text.clone())],
-                    false => caption.pieces.iter().map(timed).collect(),
-                };
-                put(write, video, &seen, &lines)?;
+                put(write, video, &Source::of(caption), &lines_of(caption))?;
             }
             // Speech in a clip is the same for every prompt.
             if let Some(Caption { said, made, .. }) =
@@ -372,7 +396,7 @@ impl Store for Index {
             {
                 let model = made.get("transcript").and_then(|value| value.as_str());
                 let source = Source { kind: Kind::Said, model, method: None, prompt: None };
-                put(write, video, &source, &said.iter().map(timed).collect::<Vec<_>>())?;
+                put(write, video, &source, &timed(said))?;
             }
             Ok(())
         };

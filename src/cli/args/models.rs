@@ -34,6 +34,9 @@ pub enum ModelsCommand {
         /// demo-msd, demo-eagle3, demo-dflash
         #[arg(value_name = "DIR|FILE|ID")]
         model: PathBuf,
+        /// Vision tower of a model in GGUF [default: the mmproj file in its directory]
+        #[arg(long, value_name = "FILE")]
+        mmproj: Option<PathBuf>,
         /// List the type of each tensor after conversion to this weight type
         #[arg(long, value_name = "TYPE", value_parser = values::dtype)]
         dtype: Option<WeightType>,

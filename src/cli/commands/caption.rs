@@ -80,7 +80,7 @@ pub fn run(args: &mut CaptionArgs, config: &Config) -> Result<i32, End> {
     if *dry_run {
         return super::dry_run::run(caption.models, requests, args);
     }
-    let mut kept = Kept::of(output, args.resume)?;
+    let mut kept = Kept::of(output, args.resume, &caption.models)?;
     // All of them, before anything is changed.
     let done =
         requests.iter().map_while(|request| kept.take(request).transpose()).collect::<Result<Vec<_>, _>>()?;

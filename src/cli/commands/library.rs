@@ -3,7 +3,7 @@
 mod import;
 mod meaning;
 
-pub use import::keep_runs;
+pub use import::keeping_runs;
 
 use super::*;
 use crate::cli::args::library::{FindArgs, IndexArgs};

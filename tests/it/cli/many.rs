@@ -468,3 +468,16 @@ fn every_second_clip_is_verified() {
     assert_eq!(last["differing"], Value::Array(Vec::new()));
     caption(&program, &["clips", "--verify=0"]).ends(2);
 }
+
+#[test]
+fn clips_that_are_shorter_than_the_part_are_captioned_to_their_end() {
+    let program = Program::new();
+    fs::write(program.home().join("short.mp4"), Clip::of(25).write().bytes()).unwrap();
+    fs::write(program.home().join("long.mp4"), Clip::of(100).write().bytes()).unwrap();
+    caption(&program, &["long.mp4", "short.mp4", "--end", "3", "--sidecar", "txt"]).ok();
+    assert!(program.home().join("short.txt").exists());
+    // One that ends before the part begins has none, and of a single clip the end is a mistake.
+    let args = ["long.mp4", "short.mp4", "--start", "2", "--sidecar", "txt", "--existing", "overwrite"];
+    caption(&program, &args).ends(5).said("past the end");
+    caption(&program, &["short.mp4", "--end", "3"]).ends(3).said("past the end");
+}

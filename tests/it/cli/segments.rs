@@ -402,6 +402,10 @@ fn a_killed_run_is_resumed() {
     refused(&["3"], "segment");
     refused(&["2", "--prompt", "What?"], "prompt");
     refused(&["2", "--method", "autoregressive"], "method");
+    refused(&["2", "--temperature", "0.7"], "sampling");
+    let schema = program.file("schema.json", r#"{"type": "object"}"#);
+    refused(&["2", "--schema", &schema], "format of the answer");
+    refused(&["2", "--target", "demo-drafter"], "target");
     caption(&program, &["--resume"]).ends(2).said("--save");
     // Nothing of another file is cut off.
     std::fs::write(program.home().join("notes.txt"), "Buy milk.\n").unwrap();

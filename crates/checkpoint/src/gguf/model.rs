@@ -42,8 +42,8 @@ impl GgufModel {
     }
 
     /// Everything that is wrong with a language model and the mmproj file in its folder.
-    pub fn problems(text: &Path) -> Vec<CheckpointError> {
-        Self::read(text, None).err().unwrap_or_default()
+    pub fn problems(text: &Path, tower: Option<&Path>) -> Vec<CheckpointError> {
+        Self::read(text, tower).err().unwrap_or_default()
     }
 
     /// As [`GgufModel::open`], with everything that is wrong. A missing tower comes first: without one, a file with

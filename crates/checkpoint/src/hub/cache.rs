@@ -4,7 +4,7 @@
 //! the commit of a branch or tag. Any program may have written the names, so all of them are validated.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
 };
@@ -16,6 +16,7 @@ use super::{
     id::{MAIN, is_commit},
 };
 use crate::gguf::file_names;
+use specreel_os::file;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
@@ -134,7 +135,15 @@ impl Cache {
         if !(others || has_safetensors(dir) && !path.is_dir()) {
             removed = files;
         }
-        let blob = |link: &PathBuf| fs::canonicalize(link).unwrap_or_else(|_| link.clone());
+        // A link of the snapshot is a symbolic link, or another name of the blob.
+        let identity = |path: &Path| file::identity_at(path).ok();
+        let blobs = folder.join("blobs");
+        let stored = names(&blobs).into_iter().map(|name| blobs.join(name));
+        let stored: HashMap<_, _> = stored.filter_map(|blob| Some((identity(&blob)?, blob))).collect();
+        let blob = |link: &PathBuf| {
+            let stored = identity(link).and_then(|identity| stored.get(&identity).cloned());
+            stored.or_else(|| fs::canonicalize(link).ok()).unwrap_or_else(|| link.clone())
+        };
         let blobs: BTreeSet<PathBuf> = removed.iter().map(blob).collect();
         let size = |file: &PathBuf| fs::metadata(file).map_or(0, |about| about.len());
         for link in &removed {
@@ -273,6 +282,12 @@ mod tests {
 
     #[test]
     fn a_removed_model_takes_only_what_nothing_else_links() {
+        removes(|blob, path| file::link(blob, path).unwrap());
+        // As on Windows.
+        removes(|blob, path| fs::hard_link(blob, path).unwrap());
+    }
+
+    fn removes(link: impl Fn(&Path, &Path)) {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(dir.path().into());
         let id = ModelId::parse("a/b").unwrap();
@@ -282,7 +297,7 @@ mod tests {
         let put = |snapshot: &Path, name: &str, blob: &str| {
             fs::create_dir_all(snapshot.join(name).parent().unwrap()).unwrap();
             fs::write(blobs.join(blob), vec![0; 10 * blob.len()]).unwrap();
-            specreel_os::file::link(&blobs.join(blob), &snapshot.join(name)).unwrap();
+            link(&blobs.join(blob), &snapshot.join(name));
         };
         for snapshot in [&old, &new] {
             put(snapshot, "config.json", "c");

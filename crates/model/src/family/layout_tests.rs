@@ -269,11 +269,11 @@ fn quantized_models_are_loaded_and_described() {
     let mut raw: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
     raw["quantization_config"] = json!({"quant_method": "fp8", "activation_scheme": "static"});
     fs::write(&config, raw.to_string()).unwrap();
-    let found = crate::inspect::Inspection::of(dir.path());
+    let found = crate::inspect::Inspection::of(dir.path(), None);
     assert_eq!(found.problems, []);
     assert_eq!(found.quantization.as_deref(), Some("fp8, scales of tensors or rows"));
     assert!(found.notes.iter().any(|note| note.contains("input_scale")), "{:?}", found.notes);
-    let own = crate::inspect::Inspection::of(&fixture("qwen3_vl"));
+    let own = crate::inspect::Inspection::of(&fixture("qwen3_vl"), None);
     assert_eq!((found.parameters, &found.memory), (own.parameters, &own.memory));
     assert!(found.shares.iter().any(|share| share.dtype == "fp8"));
     let model = VideoLlm::load(dir.path(), WeightType::Q4_0, &mut |_, _| {}).unwrap();
@@ -283,7 +283,7 @@ fn quantized_models_are_loaded_and_described() {
     let at = bytes.windows(4).position(|window| window == 0.001f32.to_le_bytes()).unwrap();
     let damaged = [&bytes[..at], &f32::NAN.to_le_bytes(), &bytes[at + 4..]].concat();
     fs::write(dir.path().join("model.safetensors"), damaged).unwrap();
-    let found = crate::inspect::Inspection::of(dir.path());
+    let found = crate::inspect::Inspection::of(dir.path(), None);
     assert!(
         found.problems.len() == 1 && found.problems[0].error.contains("weight_scale` is NaN"),
         "{:?}",

@@ -98,16 +98,18 @@ impl Problems {
 }
 
 impl Inspection {
-    /// Check every file of a directory, or a GGUF file and its mmproj file; of the weights it reads
-    /// only the headers, and the scales of quantized ones.
-    pub fn of(dir: &Path) -> Self {
+    /// Check every file of a directory, or a GGUF file and its mmproj file (by default the one in its directory); of the weights it
+    /// reads only the headers, and the scales of quantized ones.
+    pub fn of(dir: &Path, mmproj: Option<&Path>) -> Self {
         let mut problems = Problems(Vec::new());
-        let files = match dir.is_file().then(|| ModelFiles::open(dir, None)) {
+        let files = match dir.is_file().then(|| ModelFiles::open(dir, mmproj)) {
             Some(Ok(files)) => files,
             // All problems of a directory are found below.
             None => ModelFiles::of_directory(dir),
             Some(Err(problem)) => {
-                GgufModel::problems(dir).into_iter().for_each(|problem| problems.note(problem.into()));
+                GgufModel::problems(dir, mmproj)
+                    .into_iter()
+                    .for_each(|problem| problems.note(problem.into()));
                 if problems.0.is_empty() {
                     problems.note(problem.into());
                 }
@@ -342,7 +344,7 @@ mod tests {
     #[test]
     fn a_complete_checkpoint_has_no_problems() {
         for dir in [repository("assets/demo/target"), fixture("sharded_untied"), fixture("nested_bf16")] {
-            let found = Inspection::of(&dir);
+            let found = Inspection::of(&dir, None);
             assert_eq!(found.problems, [], "{}", dir.display());
             assert_eq!(found.family.as_deref(), Some("qwen2_5_vl"));
             assert_eq!(found.memory.len(), WeightType::ALL.len());
@@ -354,7 +356,7 @@ mod tests {
 
     #[test]
     fn gguf_files_are_inspected_with_their_tower() {
-        let of = |file: &str| Inspection::of(&fixture("gguf").join(file));
+        let of = |file: &str| Inspection::of(&fixture("gguf").join(file), None);
         let found = of("mix/model-q4_k_m.gguf");
         assert_eq!(found.problems, []);
         assert_eq!((found.name.as_str(), found.family.as_deref()), ("model-q4_k_m", Some("qwen2_5_vl")));
@@ -381,7 +383,7 @@ mod tests {
         std::fs::write(dir.path().join("model-00003-of-00003.safetensors"), b"short").unwrap();
         std::fs::write(dir.path().join("tokenizer.json"), b"{").unwrap();
         std::fs::write(dir.path().join("preprocessor_config.json"), b"[1]").unwrap();
-        let found = Inspection::of(dir.path());
+        let found = Inspection::of(dir.path(), None);
         for part in ["00002-of-00003", "00003-of-00003", "tokenizer.json", "preprocessor_config.json"] {
             assert!(found.problems.iter().any(|p| p.error.contains(part)), "{part}: {:?}", found.problems);
         }
@@ -398,7 +400,8 @@ mod tests {
         let depth = config["vision_config"]["depth"].as_u64().unwrap();
         config["vision_config"]["depth"] = (depth + 1).into();
         std::fs::write(&path, config.to_string()).unwrap();
-        let errors: Vec<String> = Inspection::of(dir.path()).problems.into_iter().map(|p| p.error).collect();
+        let errors: Vec<String> =
+            Inspection::of(dir.path(), None).problems.into_iter().map(|p| p.error).collect();
         for part in [
             format!("model.layers.{layers}.mlp.up_proj.weight"),
             format!("visual.blocks.{depth}.attn.qkv.bias"),
@@ -413,10 +416,10 @@ mod tests {
         let dir = copy("gqa_untied_f16");
         let path = dir.path().join("config.json");
         let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(Inspection::of(dir.path()).problems, []);
+        assert_eq!(Inspection::of(dir.path(), None).problems, []);
         config["tie_word_embeddings"] = true.into();
         std::fs::write(&path, config.to_string()).unwrap();
-        let problems = Inspection::of(dir.path()).problems;
+        let problems = Inspection::of(dir.path(), None).problems;
         assert!(problems.len() == 1 && problems[0].error.contains("lm_head.weight"), "{problems:?}");
         let error = VideoLlm::load(dir.path(), WeightType::F32, &mut |_, _| {}).err().unwrap().to_string();
         assert!(error.contains("`tie_word_embeddings` is true"), "{error}");
@@ -434,7 +437,7 @@ mod tests {
         let table = bytes[place("model.embed_tokens.weight")].to_vec();
         bytes[place("lm_head.weight")].copy_from_slice(&table);
         std::fs::write(&path, bytes).unwrap();
-        let found = Inspection::of(dir.path());
+        let found = Inspection::of(dir.path(), None);
         assert_eq!(found.problems, []);
         let parameters: u64 = found.shares.iter().map(|share| share.parameters).sum();
         let text = found.text.unwrap();
@@ -444,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_a_problem() {
-        let found = Inspection::of(Path::new("/no/such/model"));
+        let found = Inspection::of(Path::new("/no/such/model"), None);
         assert!(!found.problems.is_empty() && found.memory.is_empty());
     }
 }

@@ -4,8 +4,12 @@ use std::{collections::VecDeque, path::Path};
 
 use crate::cli::args::run::OutputArgs;
 use crate::cli::output::{new_file::OutputFile, session::SESSION};
+use specreel_checkpoint::ModelFiles;
 use specreel_engine::RunRequest;
+use specreel_model::text::ModelSampling;
+use specreel_model::{ModelSpec, ReadModel as _};
 use specreel_record::{Event, EventKind, Failure, RunLog, Session, Started};
+use specreel_speculate::SamplingControls;
 
 /// The runs that a file begins with, each with all of its events.
 #[derive(Debug, Default)]
@@ -14,13 +18,26 @@ pub struct Kept {
     /// Bytes of the file up to their end; none if it is not continued.
     bytes: Option<u64>,
     path: String,
+    target: Target,
+}
+
+/// What a text depends on of the target that writes it.
+#[derive(Debug, Default)]
+struct Target {
+    name: String,
+    sampling: ModelSampling,
 }
 
 impl Kept {
-    /// What the `--save` file has, if it is to be continued and exists.
-    pub fn of(output: &OutputArgs, resume: bool) -> Result<Self, Failure> {
+    /// What the `--save` file has, if it is to be continued and exists. Fails if it cannot be read, does not begin as a saved run
+    /// (class input), or the target cannot be read.
+    pub fn of(output: &OutputArgs, resume: bool, models: &ModelSpec) -> Result<Self, Failure> {
         let path = output.save.as_deref().filter(|path| resume && path.exists());
-        path.map_or_else(|| Ok(Self::default()), Self::read)
+        let mut kept = path.map_or_else(|| Ok(Self::default()), Self::read)?;
+        if !kept.runs.is_empty() {
+            kept.target = Target::of(models)?;
+        }
+        Ok(kept)
     }
 
     /// Open the `--save` file: after these runs, or a new one.
@@ -82,7 +99,7 @@ impl Kept {
     /// usage).
     pub fn take(&mut self, request: &RunRequest) -> Result<Option<Vec<Event>>, Failure> {
         let Some(events) = self.runs.pop_front() else { return Ok(None) };
-        match started(&events).map_or(Some("input"), |started| difference(started, request)) {
+        match started(&events).map_or(Some("input"), |started| self.target.difference(started, request)) {
             None => Ok(Some(events)),
             Some(what) => Err(Failure::usage(
                 format!("saved run {}: its run {} has another {what}", self.path, request.run),
@@ -99,16 +116,31 @@ fn started(events: &[Event]) -> Option<&Started> {
     })
 }
 
-/// What differs between a run that was started and a request.
-fn difference(started: &Started, request: &RunRequest) -> Option<&'static str> {
-    let method = serde_json::to_value(&request.method).unwrap_or_default();
-    [
-        ("video", started.video == request.video.display().to_string()),
-        ("segment", (started.span, started.segment) == (request.span, request.segment)),
-        ("prompt", started.prompt == request.prompt && started.system == request.system),
-        ("method", started.method == method),
-        ("place", started.summary_of == request.summary_of),
-    ]
-    .into_iter()
-    .find_map(|(what, same)| (!same).then_some(what))
+impl Target {
+    fn of(models: &ModelSpec) -> Result<Self, Failure> {
+        let files = ModelFiles::open(&models.target, models.mmproj.as_deref())?;
+        let files = files.with_lora(models.lora.as_deref())?;
+        Ok(Self { name: files.name(), sampling: files.tokenizer()?.sampling().clone() })
+    }
+
+    /// What differs between a run that was started and a request.
+    fn difference(&self, started: &Started, request: &RunRequest) -> Option<&'static str> {
+        let method = serde_json::to_value(&request.method).unwrap_or_default();
+        let constraint = request.constraint.as_ref().and_then(|of| serde_json::to_value(of).ok());
+        let sampling = request.text.resolve(&self.sampling);
+        let sampling = (!sampling.is_plain()).then(|| sampling.report());
+        let sampled = |report| serde_json::from_value::<SamplingControls>(report).ok();
+        [
+            ("target", started.target == self.name),
+            ("video", started.video == request.video.display().to_string()),
+            ("segment", (started.span, started.segment) == (request.span, request.segment)),
+            ("prompt", started.prompt == request.prompt && started.system == request.system),
+            ("method", started.method == method),
+            ("sampling", started.sampling.as_deref().cloned().and_then(sampled) == sampling),
+            ("format of the answer", started.constraint == constraint),
+            ("place", started.summary_of == request.summary_of),
+        ]
+        .into_iter()
+        .find_map(|(what, same)| (!same).then_some(what))
+    }
 }

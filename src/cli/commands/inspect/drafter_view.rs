@@ -80,17 +80,26 @@ impl DrafterView {
 
 /// Refuse a method whose drafter does not use the video. Fails if it does not (class usage); the hint names other methods.
 pub fn check_method(method: &Method, models: &ModelSpec) -> Result<(), Failure> {
-    let what = match method.drafter {
-        Drafter::None {} => "has no drafter",
-        Drafter::Lookup { .. } => "does not use the video: prompt lookup drafts from text alone",
-        _ => return Ok(()),
-    };
-    let hint = if models.drafter.is_some() {
+    let Some(blind) = blind(&method.drafter) else { return Ok(()) };
+    Err(Failure::usage(format!("method `{}` {blind}", method.name), others(models)))
+}
+
+/// Why a drafter does not use the video; none if it does, or is not chosen yet.
+pub fn blind(drafter: &Drafter) -> Option<&'static str> {
+    match drafter {
+        Drafter::None {} => Some("has no drafter"),
+        Drafter::Lookup { .. } => Some("does not use the video: prompt lookup drafts from text alone"),
+        _ => None,
+    }
+}
+
+/// Which methods have drafters that see the video.
+pub fn others(models: &ModelSpec) -> &'static str {
+    if models.drafter.is_some() {
         "use a method whose drafter sees the video: --method specvlm, parallelvlm or std (with scores), or naive"
     } else {
         "use a method that drafts with the target itself, --method specvlm-self or std, or add --drafter DIR"
-    };
-    Err(Failure::usage(format!("method `{}` {what}", method.name), hint))
+    }
 }
 
 #[cfg(test)]

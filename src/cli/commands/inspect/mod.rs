@@ -41,6 +41,7 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     request.max_new_tokens = 1;
     let file = args.png.as_deref().map(|path| picture_file(path, args.force)).transpose()?;
 
+    let others = drafter_view::others(&models);
     let (mut client, interrupt) = loading(models, args.run.ignore_memory)?;
     let id = request.run;
     let lines_on_screen = args.json && io::stdout().is_terminal();
@@ -55,9 +56,18 @@ pub fn run(args: &InspectArgs, config: &Config) -> Result<i32, End> {
     let (Some(started), Some(prompt)) = (watched.log.started(), watched.log.prompt()) else {
         return Err(internal("the engine did not report the prompt".into()).into());
     };
-    let view = DrafterView::of(prompt);
+    let mut view = DrafterView::of(prompt);
 
-    let context = request.method.context.describe();
+    // What an automatic method chose.
+    let method = serde_json::from_value(started.method.clone()).unwrap_or_else(|_| request.method.clone());
+    let mut context = method.context.describe();
+    if let Some(blind) = drafter_view::blind(&method.drafter) {
+        view.kept.fill(false);
+        context = blind.to_owned();
+        if !args.quiet && !args.json {
+            tell!("note: {others}");
+        }
+    }
     let mut summary =
         Summary::of(id, &request.method.name, started.drafter.as_deref().unwrap_or_default(), context, &view);
     if let (Some(file), Some(path)) = (file, &args.png) {

@@ -1,7 +1,8 @@
 //! Imports captions that were made before: files next to the videos, data sets, saved runs.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::cli::args::library::Imported;
@@ -37,7 +38,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
         Imported::Captions | Imported::Speech => Known::default(),
         Imported::Runs => {
             let sessions = Dirs::find().map(|dirs| dirs.data.join("sessions"));
-            runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default(), None)?
+            runs_in(&sessions.filter(|dir| dir.is_dir()).unwrap_or_default(), None, &skipped)?
         }
         Imported::File(path) if !path.exists() => {
             return Err(Failure::usage(
@@ -46,7 +47,7 @@ pub(super) fn import(index: &mut Index, args: &IndexArgs, what: &Imported) -> Re
             )
             .into());
         }
-        Imported::File(path) if path.is_dir() => runs_in(path, None)?,
+        Imported::File(path) if path.is_dir() => runs_in(path, None, &skipped)?,
         Imported::File(path) => of_file(path)?,
     };
     let found = find::find(&args.videos, &|_| Ok(None))?;
@@ -160,12 +161,52 @@ fn of_file(path: &Path) -> Result<Known, Failure> {
     Ok(known)
 }
 
-/// Keep the captions of runs that the studio has saved since then. Returns the number of their videos. Fails if the runs cannot be read,
-/// or the index cannot be written.
-pub fn keep_runs(path: Option<&Path>, since: SystemTime) -> Result<u64, Failure> {
+/// Say that a saved run was skipped.
+fn skipped(error: &str) {
+    tell!("skipped: {}", color::plain(error));
+}
+
+/// How often the captions of a session are kept in an index.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// Keep the captions of runs that the studio saves in an index while `work` is done, and once more after it. Returns what `work` did, and
+/// the number of the runs' videos. Fails if `work` does, the runs cannot be read, or the index cannot be written.
+pub fn keeping_runs<T>(
+    path: Option<&Path>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(T, u64), Failure> {
+    let begun = SystemTime::now();
+    // Before the studio opens.
+    let path = file(path)?;
+    drop(Index::open(&path)?);
+    let done = std::thread::scope(|scope| {
+        let (end, ended) = std::sync::mpsc::sync_channel::<()>(0);
+        let (path, mut since) = (path.as_path(), begun);
+        scope.spawn(move || {
+            while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                let now = SystemTime::now();
+                // What fails here fails again at the end, where it can be told.
+                if keep_runs(path, since, &|_| ()).is_ok() {
+                    since = now;
+                }
+            }
+        });
+        let done = work();
+        drop(end);
+        done
+    })?;
+    let videos = keep_runs(&path, begun, &skipped)?;
+    Ok((done, videos))
+}
+
+/// Keep the captions of runs that were saved or changed since then. Returns the number of their videos.
+fn keep_runs(path: &Path, since: SystemTime, on_skipped: &dyn Fn(&str)) -> Result<u64, Failure> {
     let dir = Dirs::find().map(|dirs| dirs.data.join("sessions")).filter(|dir| dir.is_dir());
-    let known = runs_in(&dir.unwrap_or_default(), Some(since))?;
-    let mut index = Index::open(&file(path)?)?;
+    let known = runs_in(&dir.unwrap_or_default(), Some(since), on_skipped)?;
+    if known.is_empty() {
+        return Ok(0);
+    }
+    let mut index = Index::open(path)?;
     for (path, captions) in &known {
         index.write(&Clip::of_file(path), captions)?;
     }
@@ -173,7 +214,7 @@ pub fn keep_runs(path: Option<&Path>, since: SystemTime) -> Result<u64, Failure>
 }
 
 /// The captions of the saved runs in a directory, the newest of each prompt; those that changed since a time, if there is one.
-fn runs_in(dir: &Path, since: Option<SystemTime>) -> Result<Known, Failure> {
+fn runs_in(dir: &Path, since: Option<SystemTime>, on_skipped: &dyn Fn(&str)) -> Result<Known, Failure> {
     let mut known = Known::default();
     if dir.as_os_str().is_empty() {
         return Ok(known);
@@ -194,7 +235,7 @@ fn runs_in(dir: &Path, since: Option<SystemTime>) -> Result<Known, Failure> {
     for file in files.iter().filter(is_meant) {
         match Session::bytes(file).and_then(|bytes| Session::salvage(&bytes, file)) {
             Ok((session, _)) => runs(&mut known, &session),
-            Err(error) => tell!("skipped: {}", color::plain(&error.to_string())),
+            Err(error) => on_skipped(&error.to_string()),
         }
     }
     Ok(known)

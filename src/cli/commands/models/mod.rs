@@ -18,7 +18,9 @@ pub fn run(args: &ModelsArgs, config: &Config) -> Result<i32, End> {
     match args.command.as_ref().unwrap_or(&ModelsCommand::List) {
         ModelsCommand::List => list::run(args.json, config),
         ModelsCommand::Known => known::run(args.json),
-        ModelsCommand::Inspect { model, dtype } => show::run(model, *dtype, args.json, config),
+        ModelsCommand::Inspect { model, mmproj, dtype } => {
+            show::run(model, mmproj.as_deref(), *dtype, args.json, config)
+        }
         ModelsCommand::Advise(advise) => advise::run(advise, args.json, config),
         ModelsCommand::Pull { id } => pull::run(id, args.json, config),
         ModelsCommand::Remove { model } => remove::run(model, args.json),

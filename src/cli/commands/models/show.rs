@@ -11,23 +11,33 @@ use specreel_record::units;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
 
-pub fn run(model: &Path, dtype: Option<WeightType>, as_json: bool, config: &Config) -> Result<i32, End> {
+pub fn run(
+    model: &Path,
+    mmproj: Option<&Path>,
+    dtype: Option<WeightType>,
+    as_json: bool,
+    config: &Config,
+) -> Result<i32, End> {
     let dir = local::directory(model)
         .map_err(|(what, hint)| Failure::input(format!("model {}: {what}", model.display()), hint))?;
     let refuse = |what: &str| Failure::input(format!("{} is {what}", model.display()), "omit --dtype");
     if DraftHeadConfig::is_in(&dir) && dtype.is_some() {
         return Err(refuse("a draft head, whose tensors are not listed").into());
     }
+    if mmproj.is_some() && dir.is_dir() {
+        let error = format!("--mmproj belongs to a GGUF file, but {} is a directory", model.display());
+        return Err(Failure::usage(error, "omit --mmproj").into());
+    }
     if DraftHeadConfig::is_in(&dir) {
         return draft_head(&dir, as_json);
     }
-    let inspection = Inspection::of(&dir);
+    let inspection = Inspection::of(&dir, mmproj);
     let drafters: Vec<String> = match inspection.problems.is_empty() {
         true => local::drafters(&dir, config).into_iter().map(|found| found.name).collect(),
         false => Vec::new(),
     };
     let available = memory::available();
-    let files = ModelFiles::open(&dir, None).ok();
+    let files = ModelFiles::open(&dir, mmproj).ok();
     if dtype.is_some() && files.as_ref().is_some_and(|files| files.gguf().is_some()) {
         return Err(refuse("a GGUF file, whose types are used as they are").into());
     }

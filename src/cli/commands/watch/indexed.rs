@@ -9,8 +9,9 @@ use specreel_library::Index;
 pub struct Indexed {
     index: Index,
     clip: Clip,
-    /// Of all segments so far.
-    caption: Caption,
+    prompt: String,
+    /// Captions up to this second are kept; none if there are none yet.
+    kept_s: Option<f64>,
 }
 
 impl Indexed {
@@ -29,20 +30,21 @@ impl Indexed {
             ));
         };
         let (index, clip) = (Index::open(&library::file(path)?)?, Clip::of_file(file));
-        // Recorded times are rounded to milliseconds.
-        let pieces = continued_s.map(|until| index.pieces(&clip, prompt, until + 0.001)).transpose()?;
-        let pieces = pieces.unwrap_or_default();
-        Ok(Self { index, clip, caption: Caption { prompt: prompt.to_owned(), pieces, ..Caption::default() } })
+        Ok(Self { index, clip, prompt: prompt.to_owned(), kept_s: continued_s })
     }
 
     /// Keep the caption of a segment. Fails if the index cannot be written, or the file cannot be read.
     pub fn add(&mut self, span: Span, log: &RunLog) -> Result<(), Failure> {
-        if let Some(started) = log.started() {
-            let made =
-                [("target", started.target.clone().into()), ("method", started.method["name"].clone())];
-            self.caption.made = made.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        let made = log.started().map(|started| {
+            [("target", started.target.clone().into()), ("method", started.method["name"].clone())]
+        });
+        let made = made.into_iter().flatten().map(|(key, value)| (key.to_owned(), value)).collect();
+        let pieces = vec![(span, log.text().trim().to_owned())];
+        let caption = Caption { prompt: self.prompt.clone(), pieces, made, ..Caption::default() };
+        match self.kept_s.replace(span.end) {
+            None => self.index.write(&self.clip, &[caption]),
+            // Recorded times are rounded to milliseconds.
+            Some(kept_s) => self.index.extend(&self.clip, &caption, kept_s + 0.001),
         }
-        self.caption.pieces.push((span, log.text().trim().to_owned()));
-        self.index.write(&self.clip, std::slice::from_ref(&self.caption))
     }
 }

@@ -48,7 +48,7 @@ pub fn run(args: &WatchArgs, config: &Config) -> Result<i32, End> {
     resolve::suggest_drafter(&caption.models, config, is_silent);
     resolve::tell_unused(run, &[&caption.request.method], is_silent);
     let cues = args.cues.of(config);
-    let mut kept = Kept::of(output, args.resume)?;
+    let mut kept = Kept::of(output, args.resume, &caption.models)?;
     let done = finished(&mut kept, &caption.request)?;
     let session = kept.session(output)?;
     let (mut record, recorded_s) = match &args.out {
