@@ -4,7 +4,8 @@ mod perform;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as TerminalEvent;
@@ -93,6 +94,7 @@ pub fn run(mut config: StudioConfig, client: Client) -> anyhow::Result<()> {
         config,
         pull_cancelled: Arc::default(),
         listen_cancelled: Arc::default(),
+        searches: Arc::default(),
         keeper,
         probing: false,
         probe_next: None,
@@ -143,6 +145,8 @@ struct Driver {
     pull_cancelled: Arc<AtomicBool>,
     /// Set to end the speech model's work.
     listen_cancelled: Arc<AtomicBool>,
+    /// How many searches there were.
+    searches: Arc<AtomicU64>,
     keeper: Keeper,
     probing: bool,
     probe_next: Option<PathBuf>,

@@ -51,6 +51,8 @@ pub enum Msg {
     Loaded(Result<Session, String>),
     /// The moments with these words.
     Moments(String, Result<Vec<Moment>, String>),
+    /// The same, with those whose meanings are near.
+    Near(String, Vec<Moment>),
     /// A question with its moments and the part of the first one's video; `None` if there are none.
     Asked(Result<Option<(LibraryQuestion, Option<Span>)>, String>),
     Edited(Result<String, String>),
@@ -206,6 +208,8 @@ pub enum Effect {
     Frames(Option<FrameRequest>),
     /// Find moments of the library by these words; answered by [`Msg::Moments`].
     Find(String),
+    /// Find those whose meanings are near as well, unless more is typed first or the index has no meanings; answered by [`Msg::Near`].
+    FindNear(String),
     /// Find the moments of a question about the library, also by its meaning if the engine is idle; answered by [`Msg::Asked`].
     AskLibrary(String, bool),
     /// List the saved runs of a directory; answered by [`Msg::Listed`].

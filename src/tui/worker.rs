@@ -37,6 +37,11 @@ impl Workers {
         self.spawn(move || Some(work()), lost);
     }
 
+    /// Run work that may have nothing to say.
+    pub fn perhaps(&self, work: impl FnOnce() -> Option<Msg> + Send + 'static) {
+        self.spawn(work, Msg::Trouble);
+    }
+
     /// Run work of which only a failure is reported.
     pub fn quietly(&self, work: impl FnOnce() -> Result<(), String> + Send + 'static) {
         self.spawn(move || work().err().map(Msg::Trouble), Msg::Trouble);

@@ -90,10 +90,15 @@ pub trait MomentFinder: Send + Sync {
     fn meaning_models(&self) -> Result<Vec<String>, Failure>;
 }
 
-/// What is found while a text is typed, by words: the moments of a question, if it ends as one, else those with all of its words.
-/// Fails as [`MomentFinder::find`].
-pub fn typed(finder: &dyn MomentFinder, text: &str, most: usize) -> Result<Vec<Moment>, Failure> {
-    let search = Search { filter: &Filter::default(), most, read: None };
+/// What is found while a text is typed: the moments of a question, if it ends as one, else those with all of its words; with a reader
+/// also those that are near. Fails as [`MomentFinder::find`].
+pub fn typed(
+    finder: &dyn MomentFinder,
+    text: &str,
+    most: usize,
+    read: Option<Reader<'_>>,
+) -> Result<Vec<Moment>, Failure> {
+    let search = Search { filter: &Filter::default(), most, read };
     if question::is_question(text) { finder.about(text, search) } else { finder.find(text, search) }
 }
 

@@ -23,6 +23,9 @@ const TOLD: Duration = Duration::from_millis(100);
 /// How long a question waits for the engine to say what it is about.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long nothing more is typed before a search by meaning.
+const PAUSE: Duration = Duration::from_millis(300);
+
 /// Most moments of a search.
 const MOST_MOMENTS: usize = 200;
 
@@ -153,14 +156,29 @@ impl Driver {
                     self.read_frames();
                 }
                 Effect::Find(words) => {
+                    self.searches.fetch_add(1, Ordering::Relaxed);
                     let (finder, lost) = (self.config.finder.clone(), words.clone());
                     let find = move || {
-                        let none = || Ok(Vec::new());
-                        let found =
-                            finder.map_or_else(none, |finder| moments::typed(&*finder, &words, MOST_MOMENTS));
+                        let found = finder.map_or_else(
+                            || Ok(Vec::new()),
+                            |finder| moments::typed(&*finder, &words, MOST_MOMENTS, None),
+                        );
                         Msg::Moments(words, found.map_err(in_words))
                     };
                     self.workers.run(find, |problem| Msg::Moments(lost, Err(problem)));
+                }
+                Effect::FindNear(words) => {
+                    let (finder, engine) = (self.config.finder.clone(), self.engine.clone());
+                    let searches = self.searches.clone();
+                    let this = searches.load(Ordering::Relaxed);
+                    self.workers.perhaps(move || {
+                        std::thread::sleep(PAUSE);
+                        let finder = finder.filter(|_| searches.load(Ordering::Relaxed) == this)?;
+                        finder.meaning_models().ok().filter(|models| !models.is_empty())?;
+                        let read = |text: &str| Ok(engine.meaning(text, Some(PATIENCE)).ok().flatten());
+                        let found = moments::typed(&*finder, &words, MOST_MOMENTS, Some(&read));
+                        Some(Msg::Near(words, found.ok()?))
+                    });
                 }
                 Effect::AskLibrary(question, is_idle) => {
                     let finder = self.config.finder.clone();

@@ -78,6 +78,22 @@ pub(crate) fn found(model: &mut Model, words: &str, found: Result<Vec<Moment>, S
         Err(problem) => Found::Problem(problem),
     };
     screen.cursor = screen.cursor.min(screen.all_rows().saturating_sub(1));
+    // The engine does not wait for a search.
+    if model.is_ready() && !model.is_busy() {
+        model.emit(Effect::FindNear(words.to_owned()));
+    }
+}
+
+/// Show these moments as well, with the same one selected.
+pub(crate) fn near(model: &mut Model, words: &str, moments: Vec<Moment>) {
+    let Some(screen) = model.screens.shown_mut::<FindScreen>().filter(|screen| screen.words() == words)
+    else {
+        return;
+    };
+    let selected = screen.selected().filter(|_| screen.cursor > 0).cloned();
+    screen.found = Found::Moments(moments);
+    let place = selected.and_then(|old| screen.moments().iter().position(|moment| moment.is_same(&old)));
+    screen.cursor = place.map_or(0, |place| place + usize::from(screen.asks()));
 }
 
 impl FindScreen {
@@ -289,15 +305,23 @@ mod tests {
         // Results for words that were typed before.
         studio.handle(Msg::Moments("lef".into(), Ok(vec![])));
         assert!(screen(&studio, 100, 30).contains("Type words"));
-        studio.handle(Msg::Moments(
+        let effects = studio.handle(Msg::Moments(
             "left".into(),
             Ok(vec![moment("/v/other.mp4".into(), 3.0), moment(path.clone(), 1.0)]),
         ));
+        assert_eq!(effects, [Effect::FindNear("left".into())]);
         let shown = screen(&studio, 100, 30);
         for words in ["other.mp4", "0:03–0:08", "said: turn left", "turn left at the van", "said.srt"] {
             assert!(shown.contains(words), "{words}: {shown}");
         }
-        let effects = press(&mut studio, "down enter");
+        // What is near comes later, and leaves the selection where it is.
+        press(&mut studio, "down");
+        let near = [("/v/near.mp4", 7.0), ("/v/other.mp4", 3.0), ("/v/street.mp4", 1.0)];
+        let near = near.map(|(path, start)| moment(path.into(), start)).to_vec();
+        studio.handle(Msg::Near("lef".into(), Vec::new()));
+        studio.handle(Msg::Near("left".into(), near));
+        assert!(screen(&studio, 100, 30).contains("near.mp4"));
+        let effects = press(&mut studio, "enter");
         assert_eq!(effects, [Effect::Open(path.to_string_lossy().into())]);
         studio.handle(Msg::Opened(Ok(file())));
         assert!(screen(&studio, 100, 30).contains("Preview"), "{}", screen(&studio, 100, 30));

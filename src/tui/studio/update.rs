@@ -98,6 +98,7 @@ fn handle(model: &mut Model, msg: Msg) {
             filter::found(model, &words, &moments);
             find::found(model, &words, moments);
         }
+        Msg::Near(words, moments) => find::near(model, &words, moments),
         Msg::Asked(asked) => find::asked(model, asked),
         Msg::Loaded(session) => sessions::loaded(model, session),
         Msg::Batch(news) => batch::news(model, news),
