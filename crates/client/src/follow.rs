@@ -209,7 +209,7 @@ impl Client {
         &mut self,
         models: ModelSpec,
         ignore_memory: bool,
-        on: &mut dyn FnMut(&EventKind),
+        on: &mut (impl FnMut(&EventKind) + ?Sized),
         interrupt: &Interrupt,
     ) -> Result<Option<Ready>, Failure> {
         self.load(models, ignore_memory)?;

@@ -112,6 +112,13 @@ macro_rules! settings {
             $($(#[doc = $doc])* $($(#[$attribute])*)? pub $key: Option<$type>,)*
         }
 
+        impl Layer {
+            /// These values over those of another source.
+            pub(crate) fn over(self, base: Self) -> Self {
+                Self { $($key: self.$key.or(base.$key),)* }
+            }
+        }
+
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Settings {
             $($(#[doc = $doc])* pub $key: Setting<$type>,)*

@@ -118,6 +118,15 @@ impl Answer {
         }
     }
 
+    /// Which of the texts that end an answer has ended it.
+    pub fn stopped_by<'a>(&self, stop: &'a [String]) -> Option<&'a str> {
+        let RunState::Done(StopReason::Stop) = self.log.state() else { return None };
+        let written: String =
+            self.log.tokens().filter(|token| !token.thinking).map(|token| token.text.as_str()).collect();
+        let at = |text: &&String| written.find(text.as_str()).unwrap_or(usize::MAX);
+        stop.iter().min_by_key(at).map(String::as_str)
+    }
+
     pub fn log(&self) -> &RunLog {
         &self.log
     }

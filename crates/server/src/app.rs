@@ -1,13 +1,14 @@
 //! What all routes share.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Semaphore;
 
 use crate::options::{Defaults, Options};
-use crate::{NAME, feed::Feed, metrics::Metrics, pool::Pool, speech::Speech, videos::Videos};
-use specreel_record::{Failure, Ready};
+use crate::{feed::Feed, metrics::Metrics, models::Models, pool::Pool, speech::Speech, videos::Videos};
+use specreel_client::{Client, Interrupt};
+use specreel_record::{EventKind, Failure, Ready};
 
 /// Bodies of the largest size that may be in memory at once.
 const BODIES: u64 = 4;
@@ -32,24 +33,25 @@ pub struct App {
     pub bodies: Arc<Semaphore>,
     /// Held by the search that asks an engine what it is about.
     pub reading: Mutex<()>,
-    pub models: OnceLock<Ready>,
+    pub models: Arc<Models>,
     /// When the server was started, in seconds since 1970.
     pub created: u64,
     pub began: Instant,
 }
 
 impl App {
-    pub fn new(options: Options, defaults: Defaults) -> Result<Self, Failure> {
+    pub fn new(options: Options, mut defaults: Defaults) -> Result<Self, Failure> {
+        let models = Arc::new(Models::new(std::mem::take(&mut defaults.served)));
         let bodies = (options.max_body * BODIES).div_ceil(BODY_UNIT) as usize;
         Ok(Self {
-            pool: Pool::new(options.queue, Feed::new(options.allow_follow)),
+            pool: Pool::new(options.queue, Feed::new(options.allow_follow), models.clone()),
+            models,
             videos: Videos::new(&options, defaults.cache.clone())?,
             speech: Speech::new(&options, defaults.listen.clone()),
             metrics: Metrics::default(),
             answers: Arc::default(),
             bodies: Arc::new(Semaphore::new(bodies.min(Semaphore::MAX_PERMITS))),
             reading: Mutex::default(),
-            models: OnceLock::new(),
             created: now(),
             began: Instant::now(),
             options,
@@ -57,11 +59,25 @@ impl App {
         })
     }
 
-    /// Whether a name means the loaded models: the target's own, the one under which it was given, and the one that always does.
-    pub fn is_model(&self, name: &str) -> bool {
-        let name = name.trim_end_matches('/');
-        let given = self.defaults.target.as_deref().map(|given| given.trim_end_matches('/'));
-        name == NAME || given == Some(name) || self.models.get().is_some_and(|ready| ready.target == name)
+    /// Load the first models, one into each engine. `None` if interrupted. `on` gets every event of loading.
+    pub async fn load(
+        &self,
+        on: &mut dyn FnMut(&EventKind),
+        interrupt: &Interrupt,
+    ) -> Result<Option<Ready>, Failure> {
+        let mut first = None;
+        for engine in 0..self.options.parallel.max(1) {
+            // Connections are answered promptly, however busy the processors are.
+            let mut client = Client::start_in_background()?;
+            client.keep_speeds(self.defaults.speeds.clone())?;
+            let model = engine % self.models.all().len();
+            let loaded = self.models.load(model, &mut client, on, interrupt).await?;
+            let Some(loaded) = loaded else { return Ok(None) };
+            first.get_or_insert(loaded);
+            self.pool.add(client, model);
+        }
+        self.pool.begin();
+        Ok(first)
     }
 
     /// Wait until every answer was read to its end.

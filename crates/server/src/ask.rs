@@ -1,10 +1,11 @@
 //! From a chat request to a run.
 
 use crate::api::{
-    ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, Message, Part, Role, TextFields,
+    ChatRequest, Content, Extension, InputVideo, Limit, MAX_NEW_TOKENS, MediaUrl, Message, Part, Role,
+    TextFields,
 };
 use crate::videos::{Source, Video, Videos};
-use crate::{app::App, error::ApiError, options::Listener};
+use crate::{app::App, error::ApiError, models::Model, options::Listener};
 use specreel_engine::{RunRequest, Turn};
 use specreel_record::{Failure, OnLoop, ToolCalls};
 use specreel_speculate::{Method, SamplingControls};
@@ -16,6 +17,9 @@ const LONE_RESULT: &str = "the result of a tool follows a message of the assista
 pub struct Asked {
     pub run: RunRequest,
     pub video: Video,
+    /// The number of the model.
+    pub served: usize,
+    /// Its id.
     pub model: String,
     /// What of the request has no effect, or could not be read.
     pub notes: Vec<String>,
@@ -26,7 +30,7 @@ pub struct Asked {
     pub display: bool,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Conversation {
     system: Option<String>,
     before: Vec<Turn>,
@@ -38,9 +42,10 @@ struct Conversation {
 
 /// Check a request, and find its video and what is said in it. Blocks while the listener is there.
 pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<Asked, ApiError> {
-    let model = model(app, request.model.as_deref())?;
+    let served = model(app, request.model.as_deref())?;
+    let model = &app.models.all()[served];
     let extension = request.specreel.as_ref();
-    let method = method(app, extension)?;
+    let method = method(model, extension)?;
     let stream = request.stream.unwrap_or(false);
     let [events, display] = [
         ("specreel.events", extension.is_some_and(|own| own.events)),
@@ -52,7 +57,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
     });
     let (events, display) = (events?, display?);
     let logprobs = logprobs(&request)?;
-    let base = &app.defaults.request;
+    let base = &model.served.request;
     let limit = request.max_completion_tokens.or(request.max_tokens);
     let text = sampling_of(&request.text, &base.text);
     let (thinking, effort) = match request.reasoning_effort {
@@ -61,7 +66,7 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         None => (base.thinking, base.effort.clone()),
     };
     let thinking = request.chat_template_kwargs.and_then(|own| own.enable_thinking).unwrap_or(thinking);
-    let said = conversation(request.messages, &base.prompt)?;
+    let said = conversation(request.system, request.messages, &base.prompt)?;
     let sampling = sampling(base.sampling, extension)?;
     // Last, since it may take long.
     let video = app.videos.resolve(&said.video, &said.at)?;
@@ -106,7 +111,8 @@ pub fn ask(app: &App, request: ChatRequest, listener: &Listener<'_>) -> Result<A
         notes.extend(heard.notes(f64::INFINITY));
     }
     let include_usage = request.stream_options.and_then(|own| own.include_usage).unwrap_or(false);
-    Ok(Asked { run, video, model, notes, logprobs, stream, include_usage, events, display })
+    let model = model.id().to_owned();
+    Ok(Asked { run, video, served, model, notes, logprobs, stream, include_usage, events, display })
 }
 
 /// How the answer is sampled: as the request says, else as the server. At temperature 0, what only cuts off unlikely tokens has no effect:
@@ -141,35 +147,31 @@ fn invalid(param: &str, message: impl Into<String>) -> ApiError {
     ApiError::invalid(param, "invalid_value", format!("{param}: {}", message.into()))
 }
 
-/// The name under which the request knows the models.
-fn model(app: &App, named: Option<&str>) -> Result<String, ApiError> {
-    let Some(ready) = app.models.get() else { return Ok(crate::NAME.to_owned()) };
-    match named {
-        None => Ok(ready.target.clone()),
-        Some(named) if app.is_model(named) => Ok(ready.target.clone()),
-        Some(other) => {
-            let other: String = other.chars().take(100).collect();
-            let message = format!(
-                "no model `{other}`; this server has `{}`, which `{}` also means",
-                ready.target,
-                crate::NAME
-            );
-            Err(ApiError {
-                param: Some("model".into()),
-                ..ApiError::new(axum::http::StatusCode::NOT_FOUND, "model_not_found", message)
-            })
+/// The number of the model that a request names, or of the first one.
+fn model(app: &App, named: Option<&str>) -> Result<usize, ApiError> {
+    app.models.find(named).ok_or_else(|| {
+        let other: String = named.unwrap_or_default().chars().take(100).collect();
+        let ids: Vec<String> = app.models.all().iter().map(|model| format!("`{}`", model.id())).collect();
+        let (ids, first) = (ids.join(", "), crate::NAME);
+        let message = match app.models.all().len() {
+            1 => format!("no model `{other}`; this server has {ids}, which `{first}` also means"),
+            _ => format!("no model `{other}`; this server has {ids}; `{first}` means the first of them"),
+        };
+        ApiError {
+            param: Some("model".into()),
+            ..ApiError::new(axum::http::StatusCode::NOT_FOUND, "model_not_found", message)
         }
-    }
+    })
 }
 
-/// The method with the request's changes, if the loaded models have what it needs.
-fn method(app: &App, extension: Option<&Extension>) -> Result<Method, ApiError> {
+/// The method with the request's changes, if the models have what it needs, as far as that is known.
+fn method(model: &Model, extension: Option<&Extension>) -> Result<Method, ApiError> {
     let base = match extension.and_then(|own| own.method.as_deref()) {
-        None => app.defaults.request.method.clone(),
+        None => model.served.request.method.clone(),
         Some(name) => {
-            let found = app.defaults.methods.iter().find(|method| method.name == name);
+            let found = model.served.methods.iter().find(|method| method.name == name);
             found.cloned().ok_or_else(|| {
-                let names: Vec<&str> = app.defaults.methods.iter().map(|method| &*method.name).collect();
+                let names: Vec<&str> = model.served.methods.iter().map(|method| &*method.name).collect();
                 let name: String = name.chars().take(100).collect();
                 invalid(
                     "specreel.method",
@@ -183,7 +185,7 @@ fn method(app: &App, extension: Option<&Extension>) -> Result<Method, ApiError> 
     let method = base
         .with_sets(sets.iter().map(String::as_str))
         .map_err(|error| refuse(error.into(), "specreel.set"))?;
-    if let Some(ready) = app.models.get() {
+    if let Some(ready) = model.ready() {
         let parts = ready.parts.clone().unwrap_or_default();
         method.check_parts(&parts, &ready.target).map_err(|failure| refuse(failure, "specreel.method"))?;
     }
@@ -229,15 +231,20 @@ impl Open {
 
 /// Read the messages: system messages, then questions and answers in turn, with calls of tools in between. The video is in the
 /// first question; later messages may repeat it.
-fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversation, ApiError> {
-    let (mut system, mut turns) = (Vec::new(), Vec::<Turn>::new());
+fn conversation(
+    system: Option<String>,
+    messages: Vec<Message>,
+    default_prompt: &str,
+) -> Result<Conversation, ApiError> {
+    let (mut system, mut turns) = (Vec::from_iter(system), Vec::<Turn>::new());
     let mut video: Option<(Source, String)> = None;
     let mut open: Option<Open> = None;
-    let count = messages.len();
-    for (i, Message { role, content, tool_calls }) in messages.into_iter().enumerate() {
-        let at = format!("messages[{i}]");
+    let field = messages.first().and_then(|first| Some(first.at.split_once('[')?.0.to_owned()));
+    let field = field.unwrap_or_else(|| "messages".to_owned());
+    let last = messages.last().map_or_else(|| field.clone(), |last| format!("{}.role", last.at));
+    for Message { at, role, content, tool_calls } in messages {
         let refuse = |message: &str| Err(invalid(&format!("{at}.role"), message));
-        let (text, media) = read(content, &at)?;
+        let (text, media) = read(content)?;
         if let Some((_, place)) = media.first().filter(|_| role != Role::User) {
             return Err(invalid(place, "videos belong to messages of the user"));
         }
@@ -290,7 +297,6 @@ fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversa
             (Role::Tool, None) => return refuse(LONE_RESULT),
         }
     }
-    let last = if count == 0 { "messages".to_owned() } else { format!("messages[{}].role", count - 1) };
     let prompt = match open {
         Some(Open { prompt, calls }) if calls.is_empty() => prompt,
         Some(_) => {
@@ -302,12 +308,11 @@ fn conversation(messages: Vec<Message>, default_prompt: &str) -> Result<Conversa
     };
     let prompt = if prompt.trim().is_empty() { default_prompt.to_owned() } else { prompt.trim().to_owned() };
     let Some((video, at)) = video else {
-        return Err(ApiError::invalid(
-            "messages",
-            "missing_video",
-            "messages: there is no video; specreel answers questions about a video: add a part such as {\"type\": \
-             \"video_url\", \"video_url\": {\"url\": \"data:video/mp4;base64,…\"}} to the first question",
-        ));
+        let message = format!(
+            "{field}: there is no video; specreel answers questions about a video: add a part such as {{\"type\": \
+             \"video_url\", \"video_url\": {{\"url\": \"data:video/mp4;base64,…\"}}}} to the first question"
+        );
+        return Err(ApiError::invalid(field, "missing_video", message));
     };
     let system = (!system.is_empty()).then(|| system.join("\n\n")).filter(|text| !text.trim().is_empty());
     Ok(Conversation { system, before: turns, prompt, video, at })
@@ -322,42 +327,35 @@ fn join(mut text: String, more: &str) -> String {
 }
 
 /// The text of a message, and its videos with their places.
-fn read(content: Option<Content>, at: &str) -> Result<(String, Vec<(Source, String)>), ApiError> {
+fn read(content: Option<Content>) -> Result<(String, Vec<(Source, String)>), ApiError> {
     let parts = match content {
         None => return Ok((String::new(), Vec::new())),
         Some(Content::Text(text)) => return Ok((text, Vec::new())),
         Some(Content::Parts(parts)) => parts,
     };
     let (mut text, mut media) = (String::new(), Vec::new());
-    for (i, part) in parts.into_iter().enumerate() {
-        let at = |field: &str| format!("{at}.content[{i}].{field}");
+    for part in parts {
         match part {
             Part::Text { text: more } => text = join(text, &more),
-            Part::VideoUrl { video_url } => media.push((Source::Url(video_url.url), at("video_url"))),
-            Part::ImageUrl { image_url } => media.push((Source::Url(image_url.url), at("image_url"))),
-            Part::InputVideo { input_video } => {
-                let place = at("input_video");
-                media.push((input(input_video, &place)?, place));
-            }
-            Part::File { file } => {
-                let place = at("file");
-                media.push((input(file, &place)?, place));
-            }
+            Part::VideoUrl { video_url: MediaUrl { url, at } }
+            | Part::ImageUrl { image_url: MediaUrl { url, at } } => media.push((Source::Url(url), at)),
+            Part::InputVideo { input_video: named } | Part::File { file: named } => media.push(input(named)?),
         }
     }
     Ok((text, media))
 }
 
-fn input(named: InputVideo, at: &str) -> Result<Source, ApiError> {
-    match named {
-        InputVideo { data: Some(data), url: None, file_id: None } if data.starts_with("data:") => {
-            Ok(Source::Url(data))
+fn input(named: InputVideo) -> Result<(Source, String), ApiError> {
+    let source = match named {
+        InputVideo { data: Some(data), url: None, file_id: None, at } if data.starts_with("data:") => {
+            (Source::Url(data), at)
         }
-        InputVideo { data: Some(data), url: None, file_id: None } => Ok(Source::Data(data)),
-        InputVideo { data: None, url: Some(url), file_id: None }
-        | InputVideo { data: None, url: None, file_id: Some(url) } => Ok(Source::Url(url)),
-        _ => Err(invalid(at, "expected one of: data, url, file_id")),
-    }
+        InputVideo { data: Some(data), url: None, file_id: None, at } => (Source::Data(data), at),
+        InputVideo { data: None, url: Some(url), file_id: None, at }
+        | InputVideo { data: None, url: None, file_id: Some(url), at } => (Source::Url(url), at),
+        InputVideo { at, .. } => return Err(invalid(&at, "expected one of: data, url, file_id")),
+    };
+    Ok(source)
 }
 
 #[cfg(test)]

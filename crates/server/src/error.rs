@@ -1,4 +1,4 @@
-//! Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
+//! Errors as the clients of OpenAI and Anthropic expect them: `{"type": "error", "error": {"message", "type", "param", "code"}}`.
 
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct ApiError {
 /// The body of an error.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ErrorBody {
+    /// `error`.
+    pub r#type: &'static str,
     pub error: ErrorDetail,
 }
 
@@ -88,7 +90,7 @@ impl ApiError {
         };
         let error =
             ErrorDetail { message: self.message.clone(), r#type, param: self.param.clone(), code: self.code };
-        ErrorBody { error }
+        ErrorBody { r#type: "error", error }
     }
 }
 

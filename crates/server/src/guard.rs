@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::{app::SharedApp, error::ApiError};
 
@@ -30,11 +30,17 @@ pub async fn key(State(app): State<SharedApp>, request: Request, next: Next) -> 
     }
 }
 
+/// The header that names a session of the Model Context Protocol.
+const MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Anthropic's header for a key.
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
 /// Compares hashes, so that neither the length of the key nor its beginning can be measured.
 fn has_key(headers: &HeaderMap, key: &str) -> bool {
     let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-    let given = match given.split_first_chunk::<7>() {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"bearer ") => rest,
+    let given = match (given.split_first_chunk::<7>(), headers.get(X_API_KEY)) {
+        (Some((scheme, rest)), _) if scheme.eq_ignore_ascii_case(b"bearer ") => rest,
+        (_, Some(key)) => key.as_bytes(),
         _ => return false,
     };
     Sha256::digest(given).ct_eq(&Sha256::digest(key.as_bytes())).into()
@@ -79,7 +85,8 @@ pub fn cors(origins: &[String]) -> Result<CorsLayer, String> {
     Ok(CorsLayer::new()
         .allow_origin(allowed)
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE]))
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([MCP_SESSION, header::RETRY_AFTER, header::WWW_AUTHENTICATE]))
 }
 
 pub async fn count(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
@@ -132,5 +139,7 @@ mod tests {
             assert!(!has(wrong), "{wrong}");
         }
         assert!(!has_key(&HeaderMap::new(), "secret"));
+        let as_anthropic = |value| HeaderMap::from_iter([(X_API_KEY, HeaderValue::from_static(value))]);
+        assert!(has_key(&as_anthropic("secret"), "secret") && !has_key(&as_anthropic("secre"), "secret"));
     }
 }

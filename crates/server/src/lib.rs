@@ -1,4 +1,4 @@
-//! An HTTP server for questions about videos, with OpenAI's API.
+//! An HTTP server for questions about videos, with OpenAI's and Anthropic's APIs and the Model Context Protocol.
 //!
 //! [`Server::bind`] opens the port; [`Server::run`] loads the models, answers requests and returns once it was interrupted and the
 //! running answers are finished. docs/server.md is the reference of the routes.
@@ -7,29 +7,31 @@
 //!
 //! 1. `guard` lets it in; `routes` has a function for every route.
 //! 2. `ask` turns the body (`api`) into a run of the engine; `videos` finds the file that it is about, `speech` what is said in it.
-//! 3. The `pool` queues the run, and gives it to an engine. Its events come back on a channel that belongs to the request.
-//! 4. An `answer` folds them into text, tokens and a report. A `feed` passes them on to studios that follow the server.
+//! 3. The `pool` queues the run, and gives it to an engine that has its model, or loads it (`models`). Its events come back on a channel that belongs to the request.
+//! 4. A `session` waits for them, and an `answer` folds them into text, tokens and a report. A `feed` passes them on to studios that
+//!    follow the server.
 //!
 //! What routes share is an `app`. A further group of routes is a file in `routes`.
 //!
 //! ```
 //! use specreel_client::Interrupt;
 //! use specreel_model::ModelSpec;
-//! use specreel_server::{Defaults, Load, Options, Server};
+//! use specreel_server::{Defaults, Options, Served, Server};
 //!
 //! let demo = specreel_demo::demo(None)?;
 //! let models = ModelSpec { target: demo.target, drafter: Some(demo.drafter), ..ModelSpec::default() };
-//! let load = Load { models, ignore_memory: false, speeds: None };
+//! let served = vec![Served { models, ..Served::default() }];
+//! let defaults = Defaults { served, ..Defaults::default() };
 //! let interrupt = Interrupt::default();
 //! tokio::runtime::Runtime::new().expect("threads").block_on(async {
-//!     let server = Server::bind(Options { port: 0, ..Options::default() }, Defaults::default()).await?;
+//!     let server = Server::bind(Options { port: 0, ..Options::default() }, defaults).await?;
 //!     let url = format!("http://{}/v1/models", server.address()?);
 //!     let mut ready = |_: &_| {
 //!         let models = ureq::get(&url).call().and_then(|mut answer| answer.body_mut().read_to_string());
 //!         assert!(models.is_ok_and(|models| models.contains("demo-target")));
 //!         interrupt.ask();
 //!     };
-//!     server.run(load, &mut |_| {}, &mut ready, &interrupt).await
+//!     server.run(&mut |_| {}, &mut ready, &interrupt).await
 //! })?;
 //! # Ok::<(), specreel_record::Failure>(())
 //! ```
@@ -44,27 +46,30 @@ mod guard;
 mod linger;
 mod mcp;
 mod metrics;
+mod models;
 mod options;
 mod pool;
 mod routes;
 mod search;
+mod session;
 mod speech;
 mod videos;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::CancellationToken;
 
 use self::app::{App, SharedApp};
+use self::mcp::Loading;
 pub use self::{
     mcp::McpServer,
-    options::{Defaults, Listen, Listener, Options},
+    options::{Defaults, Listen, Listener, Options, Served},
 };
-use specreel_client::{Client, Interrupt};
-use specreel_model::ModelSpec;
+use specreel_client::Interrupt;
 use specreel_record::{EventKind, Failure, Ready};
 
-/// The name that always means the loaded models.
+/// The name that always means the first model.
 pub const NAME: &str = "specreel";
 
 /// How long cancelled runs and their connections may take to end.
@@ -74,6 +79,9 @@ pub struct Server {
     app: SharedApp,
     listener: TcpListener,
     router: axum::Router,
+    loading: watch::Sender<Loading>,
+    /// Ends the sessions of the Model Context Protocol.
+    sessions: CancellationToken,
 }
 
 impl Server {
@@ -86,8 +94,11 @@ impl Server {
             Failure::usage(error, "choose another --port or --host; --port 0 takes a free port")
         })?;
         let app = Arc::new(App::new(options, defaults)?);
-        let router = routes::router(&app)?;
-        Ok(Self { app, listener, router })
+        let (loading, state) = watch::channel(Loading::Running);
+        let sessions = CancellationToken::new();
+        let tools = mcp::service(app.clone(), state, sessions.clone());
+        let router = routes::router(&app, tools)?;
+        Ok(Self { app, listener, router, loading, sessions })
     }
 
     pub fn address(&self) -> Result<SocketAddr, Failure> {
@@ -98,19 +109,19 @@ impl Server {
     /// event of loading, and `ready` is called once requests are answered. Needs a runtime of several threads.
     pub async fn run(
         self,
-        load: Load,
         on: &mut dyn FnMut(&EventKind),
         ready: &mut dyn FnMut(&Ready),
         interrupt: &Interrupt,
     ) -> Result<(), Failure> {
-        let Self { app, listener, router } = self;
+        let Self { app, listener, router, loading, sessions } = self;
         let (end, ended) = watch::channel(false);
         let signal = |mut ended: watch::Receiver<bool>| async move {
             let _ = ended.wait_for(|ended| *ended).await;
         };
         let serving =
             tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(signal(ended)).into_future());
-        let outcome = load.engines(&app, on, interrupt).await;
+        let outcome = app.load(on, interrupt).await;
+        let _ = loading.send(Loading::ended(&outcome));
         if let Ok(Some(loaded)) = &outcome {
             ready(loaded);
             interrupt.waited(Duration::ZERO).await;
@@ -119,6 +130,7 @@ impl Server {
         let _ = end.send(true);
         let _ = tokio::time::timeout(app.options.grace, app.answered()).await;
         app.pool.cancel_all();
+        sessions.cancel();
         app.pool.feed().close();
         let abort = serving.abort_handle();
         if tokio::time::timeout(LAST, serving).await.is_err() {
@@ -126,35 +138,5 @@ impl Server {
         }
         app.videos.store.clear();
         outcome.map(|_| ())
-    }
-}
-
-/// Which models to load, and how.
-pub struct Load {
-    pub models: ModelSpec,
-    pub ignore_memory: bool,
-    /// Where measured speeds are kept.
-    pub speeds: Option<std::path::PathBuf>,
-}
-
-impl Load {
-    /// Load the models once for each engine. None if interrupted.
-    async fn engines(
-        &self,
-        app: &SharedApp,
-        on: &mut dyn FnMut(&EventKind),
-        interrupt: &Interrupt,
-    ) -> Result<Option<Ready>, Failure> {
-        let mut first = None;
-        for _ in 0..app.options.parallel.max(1) {
-            // Connections are answered promptly, however busy the processors are.
-            let mut client = Client::start_in_background()?;
-            client.keep_speeds(self.speeds.clone())?;
-            let loaded = client.load_and_wait(self.models.clone(), self.ignore_memory, on, interrupt).await?;
-            let Some(loaded) = loaded else { return Ok(None) };
-            first.get_or_insert_with(|| app.models.get_or_init(|| loaded).clone());
-            app.pool.add(client);
-        }
-        Ok(first)
     }
 }

@@ -1,12 +1,18 @@
-//! The Model Context Protocol: the tools of `specreel mcp`, over the pool of engines that the HTTP server uses.
+//! The Model Context Protocol: the tools of `specreel mcp`, and of the HTTP server at `/mcp`, over the pool of engines.
 
-use std::sync::Arc;
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rmcp::handler::server::{router::tool::ToolRouter, wrapper::Parameters};
 use rmcp::model::{
     CallToolResult, ContentBlock, Implementation, ProgressNotificationParam, ProgressToken,
     ServerCapabilities, ServerConfig,
 };
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{
     ErrorData, Peer, RoleServer, ServerHandler, ServiceExt as _, service::RequestContext, tool, tool_handler,
     tool_router,
@@ -23,17 +29,23 @@ use crate::api::{
 };
 use crate::app::{App, SharedApp};
 use crate::ask::{self, Asked};
-use crate::search::{AskLibrary, FindMoments};
-use crate::{Defaults, Listener, Load, NAME, Options, answer::Answer, error::ApiError};
+use crate::search::{self, AskLibrary, FindMoments};
+use crate::{Defaults, Listener, NAME, Options, error::ApiError, session::Session};
 use specreel_client::Interrupt;
-use specreel_client::moments::{Moment, question};
-use specreel_record::{Event, EventKind, Failure, Stage};
+use specreel_client::moments::{LibraryQuestion, Moment, question};
+use specreel_record::{Event, EventKind, Failure, Ready, Stage};
 
 /// Introduces the tools to clients.
 const INSTRUCTIONS: &str = "Describes videos and pictures with a local Video-LLM. `caption_video` describes a file, `ask_video` answers a \
      question about it; a second question about the same file starts sooner. Both can be told what is said in it. Long videos take \
      minutes: watch the progress. `find_moments` looks for words in what was captioned before, and `ask_library` \
      answers questions from that.";
+
+/// How long a client of the HTTP server may be silent before its session ends.
+const SESSION: Duration = Duration::from_secs(60 * 60);
+
+/// How long a notification waits for a client that reads slowly.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A server that speaks over stdin and stdout.
 pub struct McpServer {
@@ -48,25 +60,16 @@ impl McpServer {
 
     /// Answer requests until stdin is closed, or `interrupt`. The models are loaded meanwhile; calls wait for them. `on` gets every
     /// event of loading. Needs a runtime of several threads.
-    pub async fn run(
-        self,
-        load: Load,
-        on: &mut dyn FnMut(&EventKind),
-        interrupt: &Interrupt,
-    ) -> Result<(), Failure> {
+    pub async fn run(self, on: &mut dyn FnMut(&EventKind), interrupt: &Interrupt) -> Result<(), Failure> {
         let (loaded, loading) = watch::channel(Loading::Running);
-        let tools = Tools { app: self.app.clone(), loading, tool_router: Tools::tool_router() };
+        let tools = Tools::new(self.app.clone(), loading, false);
         let end = CancellationToken::new();
         let serving = tokio::spawn(serve(tools, end.clone()));
-        let outcome = load.engines(&self.app, on, interrupt).await;
-        let _ = loaded.send(match &outcome {
-            Ok(Some(_)) => Loading::Done,
-            Ok(None) => Loading::Failed("interrupted".into()),
-            Err(failure) => Loading::Failed(ApiError::failure(failure, None).message),
-        });
+        let outcome = self.app.load(on, interrupt).await;
+        let _ = loaded.send(Loading::ended(&outcome));
         let interrupted = async {
             match &outcome {
-                Ok(Some(_)) => interrupt.waited(std::time::Duration::ZERO).await,
+                Ok(Some(_)) => interrupt.waited(Duration::ZERO).await,
                 // The call that waits for the models gets its answer, and the client ends the server.
                 _ => std::future::pending().await,
             }
@@ -89,11 +92,37 @@ async fn serve(tools: Tools, end: CancellationToken) {
     }
 }
 
+/// The service of a server that speaks over HTTP.
+pub fn service(
+    app: SharedApp,
+    loading: watch::Receiver<Loading>,
+    end: CancellationToken,
+) -> StreamableHttpService<Tools, LocalSessionManager> {
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(SESSION);
+    let config = StreamableHttpServerConfig::default().with_cancellation_token(end);
+    // Requests of web pages are checked for all routes alike.
+    let config = config.disable_allowed_hosts();
+    let tools = Tools::new(app, loading, true);
+    StreamableHttpService::new(move || Ok(tools.clone()), Arc::new(sessions), config)
+}
+
+/// How far the models are.
 #[derive(Clone, Debug)]
-enum Loading {
+pub enum Loading {
     Running,
     Done,
     Failed(String),
+}
+
+impl Loading {
+    pub fn ended(outcome: &Result<Option<Ready>, Failure>) -> Self {
+        match outcome {
+            Ok(Some(_)) => Self::Done,
+            Ok(None) => Self::Failed("interrupted".into()),
+            Err(failure) => Self::Failed(ApiError::failure(failure, None).message),
+        }
+    }
 }
 
 /// What to describe, and how.
@@ -224,9 +253,11 @@ impl<'de> Deserialize<'de> for AskLibrary {
 }
 
 #[derive(Clone)]
-struct Tools {
+pub struct Tools {
     app: SharedApp,
     loading: watch::Receiver<Loading>,
+    /// Clients may be on other machines: paths of this one do not concern them.
+    over_http: bool,
     tool_router: ToolRouter<Self>,
 }
 
@@ -264,8 +295,16 @@ impl Tools {
         &self,
         Parameters(call): Parameters<FindMoments>,
     ) -> Result<CallToolResult, ErrorData> {
-        let app = self.app.clone();
-        let moments = found(move || call.find(&app)).await;
+        let (app, over_http) = (self.app.clone(), self.over_http);
+        let moments = found(move || match over_http {
+            true => {
+                let moments = call.find(&app).map_err(search::without_path)?;
+                Ok(moments.into_iter().map(search::named(&app)).collect())
+            }
+            false => call.find(&app),
+        })
+        .await;
+        let moments: Result<Vec<Moment>, String> = moments;
         let mut shown = result(moments.map(|moments| {
             let lines: Vec<String> =
                 moments.iter().map(|moment| moment.line(|part| part.text.clone())).collect();
@@ -290,16 +329,27 @@ impl Tools {
         if let Err(error) = self.loaded().await {
             return Ok(result(Err(error)));
         }
-        let (app, max_new_tokens) = (self.app.clone(), call.max_new_tokens);
-        let asked = found(move || Ok(call.about(&app)?.map(|question| (question.part(), question)))).await;
-        let (part, question) = match asked {
+        let (app, max_new_tokens, over_http) = (self.app.clone(), call.max_new_tokens, self.over_http);
+        let asked = found(move || {
+            let asked = call.about(&app);
+            let asked = if over_http { asked.map_err(search::without_path) } else { asked };
+            let with_file = |question: LibraryQuestion| {
+                let part = question.part();
+                let question = if over_http { question.named(search::named(&app)) } else { question };
+                let file = &question.shown().path;
+                // The name of a file below an allowed directory could be that of an upload.
+                let file = if file.is_relative() { Path::new(".").join(file) } else { file.clone() };
+                (part, file.to_string_lossy().into_owned(), question)
+            };
+            Ok(asked?.map(with_file))
+        });
+        let (part, path, question) = match asked.await {
             Ok(Some(asked)) => asked,
             Ok(None) => return Ok(result(Ok(json!({ "text": "nothing found", "moments": [] })))),
             Err(error) => return Ok(result(Err(error))),
         };
         let (start, end) = part.map(|part| (part.start, part.end)).unzip();
         let extension = Extension { start, end, frames: Some(question::FRAMES), ..Extension::default() };
-        let path = question.shown().path.to_string_lossy().into_owned();
         let chat = chat(path, question.prompt(), max_new_tokens, extension);
         let chat = ChatRequest { response_format: question.constraint(), ..chat };
         let answer = self.answer(chat, &mut Progress::new(&context), &context.ct).await;
@@ -351,6 +401,10 @@ impl ServerHandler for Tools {
 }
 
 impl Tools {
+    fn new(app: SharedApp, loading: watch::Receiver<Loading>, over_http: bool) -> Self {
+        Self { app, loading, over_http, tool_router: Self::tool_router() }
+    }
+
     /// The answer and how it was made.
     async fn answer(
         &self,
@@ -358,30 +412,22 @@ impl Tools {
         progress: &mut Progress,
         cancelled: &CancellationToken,
     ) -> Result<Value, String> {
+        let began = Instant::now();
         let run = async {
             self.loaded().await?;
             let asked = self.asked(chat, progress, cancelled).await?;
-            let Asked { run, video, notes, .. } = asked;
-            let most = run.max_new_tokens;
-            let mut ticket = self.app.pool.submit(run, video).map_err(|why| ApiError::from(why).message)?;
-            let mut answer = Answer::new(ticket.run(), notes, None, false);
-            while let Some(event) = ticket.next().await {
-                answer.apply(&event);
-                progress.tell(&event, answer.tokens(), most).await;
+            let message = |error: ApiError| error.message;
+            let mut session = Session::begin(&self.app, asked, "mcp-", began).map_err(message)?;
+            while let Some((event, _)) = session.next().await.map_err(message)? {
+                progress.tell(&event, session.answer.tokens(), session.max_new_tokens).await;
             }
-            match (answer.failure(), answer.finish_reason()) {
-                (Some(failure), _) => Err(ApiError::failure(failure, None).message),
-                (None, None) => Err("the server is shutting down".into()),
-                (None, Some(reason)) => {
-                    let report = answer.report(Vec::new());
-                    let mut value = serde_json::to_value(report.run).map_err(|e| e.to_string())?;
-                    value["text"] = answer.log().shown().trim().into();
-                    value["finish_reason"] = reason.into();
-                    Ok(value)
-                }
-            }
+            let answer = &session.answer;
+            let mut value = serde_json::to_value(answer.report(Vec::new()).run).map_err(|e| e.to_string())?;
+            value["text"] = answer.log().shown().trim().into();
+            value["finish_reason"] = answer.finish_reason().into();
+            Ok(value)
         };
-        // Dropping the ticket cancels its run.
+        // Dropping the session cancels its run.
         tokio::select! {
             outcome = run => outcome,
             () = cancelled.cancelled() => Err("cancelled".into()),
@@ -418,6 +464,10 @@ impl Tools {
         let state = loading.wait_for(|state| !matches!(state, Loading::Running)).await;
         match state.as_deref() {
             Ok(Loading::Done) => Ok(()),
+            // Where their files are concerns no client of another machine.
+            Ok(Loading::Failed(_)) if self.over_http => {
+                Err("the models cannot be loaded; the log of the server says why".into())
+            }
             Ok(Loading::Failed(error)) => Err(error.clone()),
             _ => Err("the server is shutting down".into()),
         }
@@ -455,7 +505,8 @@ impl Progress {
         let Some(token) = &self.token else { return };
         self.sent += 1.0;
         let progress = ProgressNotificationParam::new(token.clone(), self.sent).with_message(message);
-        let _ = self.client.notify_progress(progress).await;
+        // A client that does not read keeps no engine waiting.
+        let _ = tokio::time::timeout(PATIENCE, self.client.notify_progress(progress)).await;
     }
 }
 
@@ -474,9 +525,11 @@ fn said(transcript: Option<String>, transcribe: Option<bool>) -> Extension {
 }
 
 fn chat(path: String, prompt: String, max_new_tokens: Option<u32>, extension: Extension) -> ChatRequest {
-    let parts = vec![Part::VideoUrl { video_url: MediaUrl { url: path } }, Part::Text { text: prompt }];
+    let video_url = MediaUrl { url: path, at: "path".to_owned() };
+    let parts = vec![Part::VideoUrl { video_url }, Part::Text { text: prompt }];
     ChatRequest {
         messages: vec![Message {
+            at: "messages[0]".to_owned(),
             role: Role::User,
             content: Some(Content::Parts(parts)),
             tool_calls: Vec::new(),

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use specreel_client::{Transcript, moments::MomentFinder};
 use specreel_engine::RunRequest;
+use specreel_model::ModelSpec;
 use specreel_record::{Failure, Span};
 use specreel_speculate::Method;
 
@@ -76,9 +77,13 @@ impl Default for Options {
     }
 }
 
-/// What requests do not say themselves.
+/// A model that requests may name, and what these do not say themselves.
 #[derive(Clone, Default)]
-pub struct Defaults {
+pub struct Served {
+    /// The name of requests for it; none is that of the target.
+    pub name: Option<String>,
+    pub models: ModelSpec,
+    pub ignore_memory: bool,
     /// Method, sampling, limits, prompt and system message; its video is ignored.
     pub request: RunRequest,
     /// The methods that requests may name.
@@ -88,6 +93,15 @@ pub struct Defaults {
     pub target: Option<String>,
     /// The context window of the target in tokens, if it is known.
     pub context_window: Option<usize>,
+}
+
+/// What a server answers with.
+#[derive(Clone, Default)]
+pub struct Defaults {
+    /// The models; the first is that of requests that name none.
+    pub served: Vec<Served>,
+    /// Where measured speeds are kept.
+    pub speeds: Option<PathBuf>,
     /// Where the embedded clips are unpacked.
     pub cache: Option<PathBuf>,
     /// The speech model; none refuses requests to transcribe.

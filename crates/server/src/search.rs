@@ -1,6 +1,6 @@
 //! Moments of a library, by words or for a question.
 
-use std::path::{Component, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -135,7 +135,7 @@ fn meaning(app: &App, text: &str) -> Option<Meaning> {
 }
 
 /// The code of an index that cannot be read.
-pub const UNREADABLE: &str = "unreadable_index";
+const UNREADABLE: &str = "unreadable_index";
 
 fn failed(failure: &Failure) -> ApiError {
     let error = ApiError::failure(failure, None);
@@ -145,8 +145,41 @@ fn failed(failure: &Failure) -> ApiError {
     }
 }
 
+/// The error of a search without the path of an index, which concerns no client of another machine.
+pub fn without_path(error: ApiError) -> ApiError {
+    match error.code {
+        UNREADABLE => ApiError {
+            message: "this server has no index that can be read; see `specreel index`".into(),
+            ..error
+        },
+        _ => error,
+    }
+}
+
+/// Gives moments the names that requests have for their videos, paths below allowed directories, and removes other paths.
+pub fn named(app: &App) -> impl Fn(Moment) -> Moment {
+    let directories = directories(app);
+    move |moment| {
+        let real = std::fs::canonicalize(&moment.path).ok();
+        let means_it =
+            |name: &&Path| app.videos.file(&name.to_string_lossy()).ok().map(|video| video.path) == real;
+        let names = directories.iter().filter_map(|dir| moment.path.strip_prefix(dir).ok());
+        let path = names.into_iter().find(means_it).unwrap_or(&moment.path).to_owned();
+        // The file that an imported caption comes from; ids of models have slashes as well.
+        let is_file = |model: &Path| {
+            let ending = model.extension().unwrap_or_default();
+            model.is_absolute() || ["json", "srt", "txt", "vtt"].iter().any(|known| ending == *known)
+        };
+        let model = moment.model.map(|model| match Path::new(&model) {
+            file if is_file(file) => file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            _ => model,
+        });
+        Moment { path, model, ..moment }
+    }
+}
+
 /// The directories whose files requests may name, as an index may know them: as they were named, and without links.
-pub fn directories(app: &App) -> Vec<PathBuf> {
+fn directories(app: &App) -> Vec<PathBuf> {
     let known = |dir: &PathBuf| [std::path::absolute(dir).ok(), std::fs::canonicalize(dir).ok()];
     app.options.allow_dirs.iter().flat_map(known).flatten().collect()
 }
@@ -160,7 +193,7 @@ fn filter(app: &App, path: Option<&str>, said: Option<bool>) -> Result<Filter, A
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "not_allowed", message));
     }
     let Some(path) = path else { return Ok(Filter { below: allowed, kind, ..Filter::default() }) };
-    let leaves = std::path::Path::new(path).components().any(|part| part == Component::ParentDir);
+    let leaves = Path::new(path).components().any(|part| part == Component::ParentDir);
     let below = allowed.iter().map(|dir| (dir, dir.join(path))).filter(|(dir, path)| path.starts_with(dir));
     let below: Vec<PathBuf> = below.map(|(_, path)| path).collect();
     if leaves || below.is_empty() {

@@ -168,7 +168,7 @@ pub enum Command {
     Methods(MethodsArgs),
     /// List, inspect or download models
     Models(ModelsArgs),
-    /// Answer questions about videos over HTTP, with OpenAI's API
+    /// Answer questions about videos over HTTP, with the APIs of OpenAI and Anthropic
     #[cfg(feature = "server")]
     Serve(Box<ServeArgs>),
     /// Not in this build
@@ -228,7 +228,7 @@ pub struct StudioArgs {
     /// Folder of videos for the library (repeatable)
     #[arg(long, value_name = "DIR", help_heading = STUDIO)]
     pub library: Vec<PathBuf>,
-    /// Keep the captions of this session in an index when the studio closes [default: library.db in the data directory]
+    /// Keep the captions of this session in an index [default: library.db in the data directory]
     #[cfg(feature = "find")]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "connect", help_heading = STUDIO)]
     pub index: Option<Option<PathBuf>>,

@@ -31,6 +31,10 @@ pub struct ServeArgs {
     /// Web page that may use the server, such as https://example.com; `*` is all (repeatable)
     #[arg(long, help_heading = SERVER, value_name = "ORIGIN")]
     pub cors: Vec<String>,
+    /// Serve the models of this TOML file: a section [NAME] for each, with keys of the configuration file such as target, drafter and
+    /// method
+    #[arg(long, help_heading = SERVER, value_name = "FILE", conflicts_with_all = ["target", "mmproj", "lora", "drafter", "drafter_mmproj"])]
+    pub models: Option<PathBuf>,
     /// Number of engines, each with its own models and caches: the number of concurrent requests
     #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = Options::default().parallel as u32, value_parser = value_parser!(u32).range(1..=64))]
     pub parallel: u32,

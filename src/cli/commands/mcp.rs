@@ -1,13 +1,13 @@
 //! `specreel mcp`: the models as tools of the Model Context Protocol.
 
-use super::serve::{Prepared, prepare, runtime};
+use super::serve::{prepare, runtime};
 use super::*;
 use crate::cli::args::mcp::McpArgs;
 use specreel_server::{McpServer, Options};
 
 pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
     #[cfg_attr(not(feature = "find"), expect(unused_mut, reason = "there is no index"))]
-    let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
+    let mut defaults = prepare(&args.run, &args.speech, vec![(None, config.clone())])?;
     #[cfg(feature = "find")]
     {
         defaults.find = Some(resolve::library::finder(args.db.as_deref())?);
@@ -21,7 +21,7 @@ pub fn run(args: &McpArgs, config: &Config) -> Result<i32, End> {
     let interrupt = listen(|| {})?;
     runtime(async {
         let server = McpServer::new(options, defaults)?;
-        server.run(load, &mut |_| {}, &interrupt).await
+        server.run(&mut |_| {}, &interrupt).await
     })?;
     Ok(0)
 }

@@ -9,7 +9,7 @@ use specreel_client::present::text::clean;
 use specreel_client::speech::{Between, Ear};
 use specreel_engine::memory_check;
 use specreel_record::Ready;
-use specreel_server::{Defaults, Listen, Load, NAME, Options, Server};
+use specreel_server::{Defaults, Listen, NAME, Options, Served, Server};
 
 /// Threads that answer connections; the engines have their own.
 const THREADS: usize = 2;
@@ -17,11 +17,22 @@ const THREADS: usize = 2;
 const LAST: Duration = Duration::from_secs(1);
 
 pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
-    if let Some(code) = super::models::offer::missing(&args.run, config, false)? {
+    if args.models.is_none()
+        && let Some(code) = super::models::offer::missing(&args.run, config, false)?
+    {
         return Ok(code);
     }
+    let sections = match &args.models {
+        None => vec![(None, config.clone())],
+        Some(file) => config.sections(file)?.into_iter().map(|(name, config)| (Some(name), config)).collect(),
+    };
+    if let (Some(file), true) = (&args.models, sections.iter().any(|(name, _)| name.as_deref() == Some(NAME)))
+    {
+        let error = format!("file of models {}: `{NAME}` always means the first model", file.display());
+        return Err(Failure::input(error, format!("give [{NAME}] another name")).into());
+    }
     #[cfg_attr(not(feature = "find"), expect(unused_mut, reason = "there is no index"))]
-    let Prepared { mut defaults, load } = prepare(&args.run, &args.speech, config)?;
+    let mut defaults = prepare(&args.run, &args.speech, sections)?;
     #[cfg(feature = "find")]
     {
         // Without a home directory, a server that nobody searches starts all the same.
@@ -51,37 +62,38 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
                 loading.clear();
             }
         };
-        server.run(load, &mut on, &mut ready, &interrupt).await
+        server.run(&mut on, &mut ready, &interrupt).await
     })?;
     Ok(0)
 }
 
-/// What a server starts with.
-pub struct Prepared {
-    pub defaults: Defaults,
-    pub load: Load,
-}
-
-/// Find the models and the defaults for requests. Warns about unused options and unusable files.
-pub fn prepare(run: &RunArgs, speech: &SpeechModelArgs, config: &Config) -> Result<Prepared, Failure> {
+/// Find the models, each by its name and its configuration, and the defaults for requests. Warns about unused options and unusable
+/// files.
+pub fn prepare(
+    run: &RunArgs,
+    speech: &SpeechModelArgs,
+    models: Vec<(Option<String>, Config)>,
+) -> Result<Defaults, Failure> {
     let ear = Ear::open(&speech.named())?;
-    let served = resolve::served(run, config)?;
-    for problem in &served.problems {
-        tell!("warning: {}", clean(&problem.error));
-    }
-    resolve::suggest_drafter(&served.models, config, false);
-    resolve::tell_unused(run, &[&served.request.method], false);
-    let defaults = Defaults {
-        target: served.target,
-        context_window: memory_check::context_window(&served.models),
-        request: served.request,
-        methods: served.methods,
+    let served = models.into_iter().map(|(name, config)| served(name, run, &config));
+    Ok(Defaults {
+        served: served.collect::<Result<_, _>>()?,
+        speeds: Dirs::speeds(),
         cache: Dirs::find().map(|dirs| dirs.cache),
         listen: ear.map(listener),
         find: None,
-    };
-    let load = Load { models: served.models, ignore_memory: run.ignore_memory, speeds: Dirs::speeds() };
-    Ok(Prepared { defaults, load })
+    })
+}
+
+fn served(name: Option<String>, run: &RunArgs, config: &Config) -> Result<Served, Failure> {
+    let resolve::Served { models, target, request, methods, problems } = resolve::served(run, config)?;
+    for problem in &problems {
+        tell!("warning: {}", clean(&problem.error));
+    }
+    resolve::suggest_drafter(&models, config, false);
+    resolve::tell_unused(run, &[&request.method], false);
+    let context_window = memory_check::context_window(&models);
+    Ok(Served { name, ignore_memory: run.ignore_memory, models, request, methods, target, context_window })
 }
 
 /// Hears what is said in a part of a video.

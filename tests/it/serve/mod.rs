@@ -1,5 +1,6 @@
 //! `specreel serve` from outside: one server answers most of the tests.
 
+mod apis;
 mod fuzz;
 mod mcp;
 mod requests;
@@ -157,6 +158,9 @@ fn an_answer_is_the_caption_however_it_is_sent() {
     ] {
         assert!(metrics.contains(line), "no {line} in\n{metrics}");
     }
+    apis::responses(&server, text);
+    apis::messages(&server, text, &clip);
+    apis::tools(&server, text);
     assert_eq!(server.end("-INT"), Some(0));
 }
 
@@ -335,4 +339,46 @@ fn the_name_under_which_a_model_was_given_is_accepted() {
     assert_eq!(server.get("/v1/models/some/other").0, 404);
     assert_eq!(server.post("/v1/chat/completions", &ask(&json!({"model": "org/other"}), "demo")).0, 404);
     assert_eq!(server.end("-INT"), Some(0));
+}
+
+#[test]
+fn several_models_take_turns() {
+    let program = Program::new();
+    let models = "[big]\ntarget = \"demo-target\"\ndrafter = \"demo-drafter\"\nmethod = \"naive\"\n
+        [small]\ntarget = \"demo-drafter\"\nmethod = \"autoregressive\"\n";
+    program.file("models.toml", models);
+    let text = |args: &[&str]| {
+        let run = program.run(&[&["caption", "demo", "--quiet"], args].concat()).ok();
+        run.stdout.trim().to_owned()
+    };
+    let small = text(&["--target", "demo-drafter", "--method", "autoregressive"]);
+    let big = text(&["--method", "naive"]);
+    assert_ne!(small, big);
+    let server = Server::start(program, &["--models", "models.toml"]);
+    let listed = |server: &Server| -> Vec<(String, bool)> {
+        let models = server.get("/v1/models").1;
+        let models = models["data"].as_array().unwrap().iter();
+        models.map(|model| (model["id"].as_str().unwrap().to_owned(), model["loaded"] == true)).collect()
+    };
+    let states = |big: bool, small: bool| [("big", big), ("small", small), ("specreel", big)];
+    assert!(listed(&server).iter().map(|(id, loaded)| (&**id, *loaded)).eq(states(true, false)));
+    for (model, id, text) in [("specreel", "big", &big), ("small", "small", &small), ("big", "big", &big)] {
+        let answer = server.ok("/v1/chat/completions", &ask(&json!({ "model": model }), "demo"));
+        let content = answer["choices"][0]["message"]["content"].as_str().unwrap().trim();
+        assert_eq!((answer["model"].as_str().unwrap(), content), (id, &**text), "{answer}");
+    }
+    server.ok(
+        "/v1/messages",
+        &json!({"model": "small", "max_tokens": 2, "messages": [
+        {"role": "user", "content": [{"type": "video", "source": {"type": "url", "url": "demo"}}]}]}),
+    );
+    assert!(listed(&server).iter().map(|(id, loaded)| (&**id, *loaded)).eq(states(false, true)));
+    let (status, answer) = server.post("/v1/chat/completions", &ask(&json!({"model": "other"}), "demo"));
+    assert!(status == 404 && answer["error"]["message"].to_string().contains("`big`, `small`"), "{answer}");
+    let program = Program::new();
+    program.file("models.toml", "[big]\nmethod = \"naive\"\n");
+    program.run(&["serve", "--port", "0", "--models", "models.toml"]).ends(3).said("[big] has no target");
+    program.run(&["serve", "--models", "models.toml", "--target", "demo-target"]).ends(2);
+    program.file("models.toml", "[specreel]\ntarget = \"demo-target\"\n");
+    program.run(&["serve", "--port", "0", "--models", "models.toml"]).ends(3).said("always means the first");
 }

@@ -126,6 +126,18 @@ impl Server {
         self.any(path, "application/json", body.to_string().as_bytes()).1
     }
 
+    /// The answer to a message of the Model Context Protocol, and the session of the answer.
+    pub fn mcp(&self, session: &str, message: &Value) -> (u16, String, Value) {
+        let request = self.agent.post(format!("{}/mcp", self.url)).header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = if session.is_empty() { request } else { request.header("mcp-session-id", session) };
+        let response = request.send(message.to_string().as_bytes()).unwrap();
+        let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+        let (status, text) = text(response);
+        let answer = chunks(&text).into_iter().map(|(_, data)| data).find(|data| data["id"] == message["id"]);
+        (status, session.unwrap_or_default(), answer.unwrap_or_default())
+    }
+
     fn fetch(&self, path: &str) -> Response<Body> {
         let request = self.agent.get(format!("{}{path}", self.url));
         request.header("authorization", &self.key).call().unwrap()

@@ -82,6 +82,12 @@ impl LibraryQuestion {
         segments(path, Some(*start), Some((*end)?), None).ok()?.first().copied()
     }
 
+    /// The same with other names for its moments, which are shown and no longer read.
+    #[must_use]
+    pub fn named(self, name: impl Fn(Moment) -> Moment) -> Self {
+        Self { moments: self.moments.into_iter().map(name).collect(), ..self }
+    }
+
     pub fn question(&self) -> &str {
         &self.question
     }

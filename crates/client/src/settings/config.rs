@@ -17,6 +17,8 @@ pub struct Config {
     file: PathBuf,
     /// Line of each key, from 1.
     lines: BTreeMap<String, usize>,
+    /// Where the values come from that this file does not set.
+    base: Option<Box<Self>>,
 }
 
 impl Config {
@@ -51,7 +53,43 @@ impl Config {
         let line = |key: &toml::Spanned<_>| line_of(text, key.span().start);
         let lines = table.get_ref().keys().map(|key| (key.get_ref().to_string(), line(key))).collect();
         let values = toml::from_str(text).map_err(wrong)?;
-        Ok(Self { values, file: file.to_owned(), lines })
+        Ok(Self { values, file: file.to_owned(), lines, base: None })
+    }
+
+    /// Read a file of several models: a section for each, by its name, with keys of the configuration file. What a section leaves out is
+    /// as in this configuration, except for the models. Fails as [`Config::read`], and for a section without a target.
+    pub fn sections(&self, path: &Path) -> Result<Vec<(String, Self)>, Failure> {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Failure::input(format!("file of models {}: {e}", path.display()), "name a readable TOML file")
+        })?;
+        let wrong = |error| mistake(&text, path, &error);
+        let table = DeTable::parse(&text).map_err(wrong)?;
+        let mut layers: BTreeMap<String, Layer> = toml::from_str(&text).map_err(wrong)?;
+        let mut base = self.values.clone();
+        (base.target, base.mmproj, base.lora) = (None, None, None);
+        (base.drafter, base.drafter_mmproj) = (None, None);
+        let mut sections = Vec::new();
+        for (name, section) in table.get_ref() {
+            let (at, name) = (name.span().start, name.get_ref().to_string());
+            let keys = section.get_ref().as_table().into_iter().flat_map(|table| table.keys());
+            let lines = keys.map(|key| (key.get_ref().to_string(), line_of(&text, key.span().start)));
+            let values = layers.remove(&name).unwrap_or_default();
+            if values.target.is_none() {
+                let place = format!("file of models {}:{}", path.display(), line_of(&text, at));
+                let hint = "add a line such as: target = \"Qwen/Qwen3-VL-2B-Instruct\"";
+                return Err(Failure::input(format!("{place}: [{name}] has no target"), hint));
+            }
+            let (values, lines) = (values.over(base.clone()), lines.collect());
+            let base = Some(Box::new(self.clone()));
+            sections.push((at, name, Self { values, file: path.to_owned(), lines, base }));
+        }
+        // In the order of the file.
+        sections.sort_by_key(|(at, ..)| *at);
+        if sections.is_empty() {
+            let hint = "add a section for each model, such as: [small]";
+            return Err(Failure::input(format!("file of models {}: it is empty", path.display()), hint));
+        }
+        Ok(sections.into_iter().map(|(_, name, section)| (name, section)).collect())
     }
 
     /// A value of this file with its origin.
@@ -61,6 +99,9 @@ impl Config {
     }
 
     pub(super) fn origin(&self, key: &'static str) -> Origin {
+        if let Some(base) = self.base.as_ref().filter(|_| !self.lines.contains_key(key)) {
+            return base.origin(key);
+        }
         let line = self.lines.get(key).copied().unwrap_or(1);
         Origin::Config { file: self.file.clone(), line, key }
     }
@@ -118,6 +159,40 @@ mod tests {
         let config = parse("device = \"cuda:1\"\ndtype = \"q4_k\"\nmax_new_tokens = 9").unwrap();
         assert!(config.values.device.is_some() && config.values.dtype.is_some());
         assert_eq!(config.values.max_new_tokens, Some(9));
+    }
+
+    #[test]
+    fn sections_are_over_the_configuration_but_for_its_models() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("models.toml");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            let base =
+                parse("# mine\ntarget = \"mine\"\ndrafter = \"own\"\nmethod = \"fly\"\ntemperature = 9");
+            base.unwrap().sections(&file)
+        };
+        let sections = read("[small]\ntarget = \"a\"\n[large]\ntarget = \"b\"\nmethod = \"naive\"").unwrap();
+        let names: Vec<&str> = sections.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(names, ["small", "large"]);
+        let [small, large] = [0, 1].map(|n| crate::Settings::merge(Layer::default(), &sections[n].1));
+        assert_eq!((small.target.value, small.drafter.value), (Some("a".into()), None));
+        assert_eq!((small.method.value.as_deref(), small.temperature.value), (Some("fly"), Some(9.0)));
+        assert!(small.method.origin.to_string().ends_with("config.toml:4: method"));
+        assert_eq!(large.method.value.as_deref(), Some("naive"));
+        assert!(large.method.origin.to_string().ends_with("models.toml:5: method"), "{:?}", large.method);
+        for (text, part) in [
+            ("", "it is empty"),
+            ("[a]\nmethod = \"naive\"", ":1: [a] has no target"),
+            ("[a]\ntarget = \"a\"\nmetod = 1", ":3: `metod = 1`: unknown key `metod`"),
+            ("target = \"a\"", ":1: `target = \"a\"`"),
+        ] {
+            let failure = read(text).unwrap_err();
+            assert!(
+                failure.class == FailureClass::Input && failure.error.contains(part),
+                "{text}: {failure:?}"
+            );
+        }
+        assert_eq!(Config::default().sections(Path::new("/no/such")).unwrap_err().class, FailureClass::Input);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! What the server speaks: requests and responses of OpenAI's API, with specreel's extensions.
+//! What the server speaks: requests and responses of OpenAI's and Anthropic's APIs, with specreel's extensions. All requests become
+//! a [`ChatRequest`].
 
 mod fields;
 mod ignored;
+pub mod messages;
 mod read;
 mod request;
 mod response;
+pub mod responses;
 
 pub use fields::{Fields, parse};
 pub use read::{MAX_NEW_TOKENS, read, text_fields};

@@ -17,7 +17,7 @@ use crate::error::ApiError;
 /// Most new tokens of a request.
 pub const MAX_NEW_TOKENS: usize = 65_536;
 /// Most log-probabilities of a token.
-const MAX_LOGPROBS: i64 = 20;
+pub(super) const MAX_LOGPROBS: i64 = 20;
 /// Largest count of tokens.
 const COUNT: i64 = 1 << 20;
 /// What a repetition penalty may be, and what may be taken off a logit.
@@ -33,9 +33,10 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
     let mut notes = Vec::new();
     let messages = fields.need("messages", "an array of messages")?.array()?;
     let messages = messages.into_iter().map(|field| message(field, &mut notes)).collect::<Result<_, _>>()?;
-    let mut request = ChatRequest {
+    let request = ChatRequest {
         model: fields.string("model")?,
         messages,
+        system: None,
         stream: fields.flag("stream")?,
         stream_options: fields
             .take("stream_options")
@@ -53,14 +54,7 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
             .take("chat_template_kwargs")
             .map(|field| template_options(field, &mut notes))
             .transpose()?,
-        tools: fields
-            .take("tools")
-            .map(Field::array)
-            .transpose()?
-            .into_iter()
-            .flatten()
-            .map(|tool| tool.value)
-            .collect(),
+        tools: tools(&mut fields, &mut notes)?,
         tool_choice: fields.take("tool_choice").map(tool_choice).transpose()?,
         specreel: fields.take("specreel").map(extension).transpose()?,
         notes: Vec::new(),
@@ -68,18 +62,35 @@ pub fn read(bytes: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiEr
     if fields.take("modalities").is_some_and(|field| field.value != serde_json::json!(["text"])) {
         return Err(unsupported("modalities", "answers are text; expected [\"text\"]"));
     }
-    if !request.tools.is_empty() {
-        notes.push("the tools in the request are not used: no model here can call them".into());
-    }
     if let (Some(newer), Some(older)) = (request.max_completion_tokens, request.max_tokens)
         && newer != older
     {
         notes.push("`max_tokens` has no effect: `max_completion_tokens` takes precedence".into());
     }
-    let is_greedy = request.text.temperature.unwrap_or(default_temperature) == 0.0;
-    ignored::notes(fields, is_greedy, &mut notes)?;
-    request.notes = notes;
-    Ok(request)
+    request.noted(fields, default_temperature, notes)
+}
+
+/// The tools that a model may call, which none here does.
+pub(super) fn tools(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Vec<Value>, ApiError> {
+    let tools = fields.take("tools").map(Field::array).transpose()?.unwrap_or_default();
+    if !tools.is_empty() {
+        notes.push("the tools in the request are not used: no model here can call them".into());
+    }
+    Ok(tools.into_iter().map(|tool| tool.value).collect())
+}
+
+impl ChatRequest {
+    /// The request with the notes on it, after everything that is obeyed was taken from its fields. Fails for what clients rely on.
+    pub(super) fn noted(
+        self,
+        fields: Fields,
+        default_temperature: f32,
+        mut notes: Vec<String>,
+    ) -> Result<Self, ApiError> {
+        let is_greedy = self.text.temperature.unwrap_or(default_temperature) == 0.0;
+        ignored::notes(fields, is_greedy, &mut notes)?;
+        Ok(Self { notes, ..self })
+    }
 }
 
 /// Read how an answer is sampled, and where it ends. Fails for a field that is not what it may be.
@@ -112,11 +123,11 @@ pub fn text_fields(fields: &mut Fields) -> Result<TextFields, ApiError> {
     })
 }
 
-fn unsupported(at: &str, message: &str) -> ApiError {
+pub(super) fn unsupported(at: &str, message: &str) -> ApiError {
     ApiError::invalid(at, "unsupported_value", format!("{at}: {message}"))
 }
 
-fn limit(field: Field) -> Result<Limit, ApiError> {
+pub(super) fn limit(field: Field) -> Result<Limit, ApiError> {
     match field.whole() {
         Some(-1) => Ok(Limit::Window),
         Some(tokens) if (1..=MAX_NEW_TOKENS as i64).contains(&tokens) => Ok(Limit::Tokens(tokens as usize)),
@@ -156,7 +167,7 @@ fn bias_of(value: &Value) -> Option<f32> {
     }
 }
 
-fn stops(field: Field) -> Result<Vec<String>, ApiError> {
+pub(super) fn stops(field: Field) -> Result<Vec<String>, ApiError> {
     let expected = format!("a string of 1 to {LONGEST_STOP} bytes, or up to {MAX_STOPS} of them");
     let stops = match field.value {
         Value::String(text) if text.is_empty() => return Ok(Vec::new()),
@@ -191,7 +202,7 @@ fn template_options(field: Field, notes: &mut Vec<String>) -> Result<TemplateOpt
 }
 
 /// Without a demand, an answer that calls no tool is a right one: some clients offer theirs with every question.
-fn tool_choice(field: Field) -> Result<Value, ApiError> {
+pub(super) fn tool_choice(field: Field) -> Result<Value, ApiError> {
     if field.value == "none" || field.value == "auto" {
         return Ok(field.value);
     }
@@ -216,17 +227,23 @@ fn response_format(field: Field) -> Result<Option<Constraint>, ApiError> {
         }
         _ => return Err(kind.refuse("`text`, `json_object` or `json_schema`")),
     };
+    constraint(&at, schema).map(Some)
+}
+
+/// An answer by a JSON schema at this place, or without one any JSON object.
+pub(super) fn constraint(at: &str, schema: Option<Field>) -> Result<Constraint, ApiError> {
     let constraint = match schema {
         None => Constraint::JsonObject,
         Some(schema) if schema.value.is_object() => Constraint::JsonSchema { schema: schema.value },
         Some(other) => return Err(other.refuse("a JSON schema, which is an object")),
     };
     let check = constraint.check();
-    check.map_err(|error| ApiError::invalid(&at, "invalid_value", format!("{at}: {error}")))?;
-    Ok(Some(constraint))
+    check.map_err(|error| ApiError::invalid(at, "invalid_value", format!("{at}: {error}")))?;
+    Ok(constraint)
 }
 
 fn message(field: Field, notes: &mut Vec<String>) -> Result<Message, ApiError> {
+    let at = field.at.clone();
     let mut fields = field.object()?;
     let roles = "one of: system, developer, user, assistant, tool";
     let role = fields.need("role", roles)?;
@@ -238,7 +255,7 @@ fn message(field: Field, notes: &mut Vec<String>) -> Result<Message, ApiError> {
         Some("tool") => Role::Tool,
         _ => return Err(role.refuse(roles)),
     };
-    let content = fields.take("content").map(|field| content(field, notes)).transpose()?;
+    let content = fields.take("content").map(|field| content(field, notes, part)).transpose()?;
     let refusal = fields.string("refusal")?.map(Content::Text);
     if let Some(call) = fields.take("function_call") {
         return Err(unsupported(&call.at, "not supported; send `tool_calls`"));
@@ -249,7 +266,7 @@ fn message(field: Field, notes: &mut Vec<String>) -> Result<Message, ApiError> {
     }
     let tool_calls = calls.into_iter().map(tool_call).collect::<Result<_, _>>()?;
     ignored::note_rest(fields, "annotations id reasoning reasoning_content tool_call_id", notes);
-    Ok(Message { role, content: content.or(refusal), tool_calls })
+    Ok(Message { at, role, content: content.or(refusal), tool_calls })
 }
 
 fn tool_call(field: Field) -> Result<ToolCall, ApiError> {
@@ -258,8 +275,13 @@ fn tool_call(field: Field) -> Result<ToolCall, ApiError> {
         return Err(kind.refuse("`function`"));
     }
     let mut function = fields.need("function", "an object with `name` and `arguments`")?.object()?;
-    let name = function.need("name", "a string")?.string()?;
-    let arguments = match function.take("arguments") {
+    called(&mut function, "arguments")
+}
+
+/// The name of a called tool, and its arguments: an object, or one in a string.
+pub(super) fn called(fields: &mut Fields, arguments: &'static str) -> Result<ToolCall, ApiError> {
+    let name = fields.need("name", "a string")?.string()?;
+    let arguments = match fields.take(arguments) {
         None => Map::new(),
         Some(Field { value: Value::Object(arguments), .. }) => arguments,
         Some(field) => {
@@ -274,7 +296,12 @@ fn tool_call(field: Field) -> Result<ToolCall, ApiError> {
     Ok(ToolCall { name, arguments })
 }
 
-fn content(field: Field, notes: &mut Vec<String>) -> Result<Content, ApiError> {
+/// A text, or parts that `part` reads.
+pub(super) fn content(
+    field: Field,
+    notes: &mut Vec<String>,
+    part: impl Fn(Field, &mut Vec<String>) -> Result<Part, ApiError>,
+) -> Result<Content, ApiError> {
     match field.value {
         Value::String(text) => Ok(Content::Text(text)),
         Value::Array(_) => {
@@ -313,9 +340,10 @@ fn part(field: Field, notes: &mut Vec<String>) -> Result<Part, ApiError> {
     Ok(part)
 }
 
-fn media_url(field: Field, notes: &mut Vec<String>) -> Result<MediaUrl, ApiError> {
+pub(super) fn media_url(field: Field, notes: &mut Vec<String>) -> Result<MediaUrl, ApiError> {
+    let at = field.at.clone();
     match field.value {
-        Value::String(url) => Ok(MediaUrl { url }),
+        Value::String(url) => Ok(MediaUrl { url, at }),
         Value::Object(_) => {
             let mut fields = field.object()?;
             let url = fields.need("url", "a URL")?.string()?;
@@ -324,24 +352,25 @@ fn media_url(field: Field, notes: &mut Vec<String>) -> Result<MediaUrl, ApiError
                 notes.push(format!("`{at}` has no effect ({detail}): use `specreel.max_pixels`"));
             }
             ignored::note_rest(fields, "format uuid", notes);
-            Ok(MediaUrl { url })
+            Ok(MediaUrl { url, at })
         }
         _ => Err(field.refuse("a URL or an object with a `url`")),
     }
 }
 
-fn input_video(field: Field, notes: &mut Vec<String>) -> Result<InputVideo, ApiError> {
+pub(super) fn input_video(field: Field, notes: &mut Vec<String>) -> Result<InputVideo, ApiError> {
+    let at = field.at.clone();
     let mut fields = field.object()?;
     let data = match fields.string("data")? {
         None => fields.string("file_data")?,
         data => data,
     };
-    let video = InputVideo { data, url: fields.string("url")?, file_id: fields.string("file_id")? };
+    let video = InputVideo { data, url: fields.string("url")?, file_id: fields.string("file_id")?, at };
     ignored::note_rest(fields, "filename format mime_type", notes);
     Ok(video)
 }
 
-fn extension(field: Field) -> Result<Extension, ApiError> {
+pub(super) fn extension(field: Field) -> Result<Extension, ApiError> {
     let mut fields = field.object()?;
     let any = f64::MIN..=f64::MAX;
     let extension = Extension {

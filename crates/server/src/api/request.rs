@@ -13,6 +13,9 @@ pub struct ChatRequest {
     pub model: Option<String>,
     /// System messages first, then questions and answers in turn; the last one is a question. The first question has the video.
     pub messages: Vec<Message>,
+    /// What precedes system messages, in APIs that have a field for it.
+    #[schemars(skip)]
+    pub system: Option<String>,
     /// Send the answer in parts, as server-sent events.
     pub stream: Option<bool>,
     pub stream_options: Option<StreamOptions>,
@@ -40,6 +43,7 @@ pub struct ChatRequest {
     pub chat_template_kwargs: Option<TemplateOptions>,
     /// Tools that may be called. They are not passed to the model, which calls none.
     #[schemars(with = "Option<Vec<Value>>")]
+    #[expect(dead_code, reason = "for the schema")]
     pub tools: Vec<Value>,
     /// `none` or `auto`: a call cannot be demanded.
     #[expect(dead_code, reason = "for the schema")]
@@ -133,6 +137,9 @@ pub enum Role {
 
 #[derive(Debug, JsonSchema)]
 pub struct Message {
+    /// Where it is in the request.
+    #[schemars(skip)]
+    pub at: String,
     pub role: Role,
     pub content: Option<Content>,
     /// Calls of tools in an earlier answer.
@@ -189,6 +196,9 @@ pub enum Part {
 #[derive(Debug, JsonSchema)]
 pub struct MediaUrl {
     pub url: String,
+    /// Where it is in the request.
+    #[schemars(skip)]
+    pub at: String,
 }
 
 /// One of its fields names the video.
@@ -200,6 +210,9 @@ pub struct InputVideo {
     pub url: Option<String>,
     /// The id of an uploaded file.
     pub file_id: Option<String>,
+    /// Where it is in the request.
+    #[schemars(skip)]
+    pub at: String,
 }
 
 /// specreel's own options.

@@ -221,6 +221,8 @@ pub struct ModelObject {
     pub object: &'static str,
     pub created: u64,
     pub owned_by: &'static str,
+    /// Whether an engine has it loaded; another one is loaded when a request names it.
+    pub loaded: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

@@ -1,10 +1,14 @@
 use super::*;
-use crate::api;
+use crate::api::{self, messages, responses};
 use specreel_record::ToolCall;
 
 fn said(messages: &str) -> Result<Conversation, ApiError> {
     let request = api::read(format!(r#"{{"messages": {messages}}}"#).as_bytes(), 0.0)?;
-    conversation(request.messages, "Describe it.")
+    of(request)
+}
+
+fn of(request: ChatRequest) -> Result<Conversation, ApiError> {
+    conversation(request.system, request.messages, "Describe it.")
 }
 
 const VIDEO: &str = r#"{"type": "video_url", "video_url": {"url": "demo"}}"#;
@@ -148,4 +152,58 @@ fn calls_of_tools_belong_to_the_turn_in_which_they_were_made() {
         assert_eq!(error.param.as_deref(), Some(param), "{messages}: {error:?}");
         assert!(error.message.contains(words), "{}", error.message);
     }
+}
+
+#[test]
+fn other_apis_ask_the_same() {
+    let chat = said(&format!(
+        r#"[
+        {{"role": "system", "content": "Be kind."}},
+        {{"role": "user", "content": [{VIDEO}, {{"type": "text", "text": "What is it?"}}]}},
+        {{"role": "assistant", "content": "", "tool_calls": [{{"function": {{"name": "now", "arguments": "{{\"zone\": 1}}"}}}}]}},
+        {{"role": "tool", "content": "12:30"}},
+        {{"role": "assistant", "content": "A clock."}},
+        {{"role": "user", "content": "Sure?"}}
+    ]"#
+    ));
+    let responses = responses::read(
+        br#"{
+        "instructions": "Be kind.",
+        "input": [
+            {"role": "user", "content": [{"type": "input_video", "video_url": "demo"}, {"type": "input_text", "text": "What is it?"}]},
+            {"type": "reasoning", "summary": []},
+            {"type": "function_call", "call_id": "a", "name": "now", "arguments": "{\"zone\": 1}"},
+            {"type": "function_call_output", "call_id": "a", "output": "12:30"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A clock.", "annotations": []}]},
+            {"role": "user", "content": "Sure?"}
+        ]}"#,
+        0.0,
+    );
+    let messages = messages::read(
+        br#"{
+        "system": [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}],
+        "max_tokens": 10,
+        "messages": [
+            {"role": "user", "content": [
+                {"type": "video", "source": {"type": "url", "url": "demo"}}, {"type": "text", "text": "What is it?"}
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                {"type": "tool_use", "id": "a", "name": "now", "input": {"zone": 1}}
+            ]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": "12:30"}]},
+            {"role": "assistant", "content": "A clock."},
+            {"role": "user", "content": "Sure?"}
+        ]}"#,
+        0.0,
+    );
+    let chat = chat.unwrap();
+    assert_eq!((chat.before.len(), chat.before[0].calls.len()), (1, 1));
+    for (request, at) in [(responses, "input[0].content[0]"), (messages, "messages[0].content[0].source")] {
+        let request = request.unwrap();
+        assert_eq!(request.notes, [""; 0]);
+        assert_eq!(of(request).unwrap(), Conversation { at: at.into(), ..chat.clone() });
+    }
+    let problem = of(responses::read(br#"{"input": "What is it?"}"#, 0.0).unwrap()).unwrap_err();
+    assert_eq!((problem.param.as_deref(), problem.code), (Some("input"), "missing_video"));
 }

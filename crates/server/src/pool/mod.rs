@@ -1,7 +1,7 @@
 //! Engines and the bounded queue in front of them.
 //!
 //! Each engine has a worker, which makes one run at a time. A run goes to an idle engine that has read its clip before, if there
-//! is one; otherwise requests are served in the order of their arrival. Dropping a [`Ticket`] cancels its run, whether it waits
+//! is one; otherwise requests are served in the order of their arrival, but for a few whose model an idle engine has. Dropping a [`Ticket`] cancels its run, whether it waits
 //! or runs.
 
 mod worker;
@@ -15,14 +15,17 @@ use std::time::{Duration, Instant};
 use std::{collections::VecDeque, path::PathBuf};
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use crate::{feed::Feed, videos::Video};
+use crate::{feed::Feed, models::Models, videos::Video};
 use specreel_client::{Client, Remote};
 use specreel_engine::RunRequest;
 use specreel_record::Event;
 
 /// Clips that an engine is assumed to have kept.
 const REMEMBERED: usize = 8;
+/// Runs that may be begun before an earlier one, so that models are loaded less often.
+const PASSED: u32 = 8;
 /// Events of progress that may wait for a slow reader, and those that every run has.
 const PROGRESS: usize = 256;
 
@@ -40,6 +43,10 @@ pub enum Refused {
 }
 
 struct Job {
+    /// The number of its model.
+    model: usize,
+    /// Later runs that were begun before it, since their model was loaded.
+    passed: u32,
     request: RunRequest,
     events: mpsc::Sender<Event>,
     video: Video,
@@ -83,6 +90,12 @@ struct Engine {
     remote: Remote,
     inbox: mpsc::Sender<Job>,
     run: Option<u64>,
+    /// The model that it has; none while it loads one, or if that failed.
+    model: Option<usize>,
+    /// The model that it loads for its run.
+    loading: Option<usize>,
+    /// When it was last given a run, as a number that grows.
+    used: u64,
     /// Clips of its last runs, the last one first.
     clips: VecDeque<PathBuf>,
 }
@@ -92,6 +105,10 @@ struct State {
     engines: Vec<Option<Engine>>,
     waiting: VecDeque<Job>,
     closed: bool,
+    /// All engines have been added.
+    has_begun: bool,
+    /// Runs that were given to engines.
+    begun: u64,
     /// Mean time of a run in seconds, of the last ones.
     run_s: f64,
 }
@@ -102,27 +119,60 @@ pub struct Pool {
     capacity: usize,
     next_run: AtomicU64,
     feed: Feed,
+    models: Arc<Models>,
+    /// Ends the loading of models.
+    ending: CancellationToken,
 }
 
 impl Pool {
-    /// A pool without engines, in which so many runs may wait. `feed` gets the events of all runs.
-    pub fn new(capacity: usize, feed: Feed) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), capacity, next_run: AtomicU64::new(1), feed })
+    /// A pool without engines, in which so many runs with these models may wait. `feed` gets the events of all runs.
+    pub fn new(capacity: usize, feed: Feed, models: Arc<Models>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            capacity,
+            next_run: AtomicU64::new(1),
+            feed,
+            models,
+            ending: CancellationToken::new(),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Add an engine whose models are loaded. Needs a runtime.
-    pub fn add(self: &Arc<Self>, client: Client) {
+    /// Add an engine that has loaded this model. Needs a runtime.
+    pub fn add(self: &Arc<Self>, client: Client, model: usize) {
         let (inbox, jobs) = mpsc::channel(1);
         let mut state = self.state();
-        let engine = Engine { remote: client.remote(), inbox, run: None, clips: VecDeque::new() };
-        state.engines.push(Some(engine));
+        let (remote, clips) = (client.remote(), VecDeque::new());
+        let model = Some(model);
+        state.engines.push(Some(Engine { remote, inbox, run: None, model, loading: None, used: 0, clips }));
         let number = state.engines.len() - 1;
         tokio::spawn(worker::work(self.clone(), number, client, jobs));
         state.dispatch();
+    }
+
+    /// Whether an engine has this model.
+    pub fn has(&self, model: usize) -> bool {
+        self.state().engines.iter().flatten().any(|engine| engine.model == Some(model))
+    }
+
+    /// All engines have been added: models may be loaded in the place of others.
+    pub fn begin(&self) {
+        self.state().has_begun = true;
+    }
+
+    /// The model that an engine has to load for its run, if it does not have it.
+    fn to_load(&self, number: usize) -> Option<usize> {
+        self.state().engines.get(number)?.as_ref()?.loading
+    }
+
+    /// An engine has loaded the model of its run, or could not.
+    fn loaded(&self, number: usize, model: Option<usize>) {
+        if let Some(Some(engine)) = self.state().engines.get_mut(number) {
+            (engine.model, engine.loading) = (model, None);
+        }
     }
 
     /// An idle engine.
@@ -134,13 +184,22 @@ impl Pool {
         &self.feed
     }
 
-    /// Queue a run about this video; its number is set here. Events name the video as its request did.
-    pub fn submit(self: &Arc<Self>, mut request: RunRequest, video: Video) -> Result<Ticket, Refused> {
+    /// Queue a run about this video with this model; its number is set here. Events name the video as its request did.
+    pub fn submit(
+        self: &Arc<Self>,
+        mut request: RunRequest,
+        video: Video,
+        model: usize,
+    ) -> Result<Ticket, Refused> {
         let mut state = self.state();
         match (state.closed, state.engines.is_empty()) {
             (true, _) => return Err(Refused::Closed),
             (_, true) => return Err(Refused::Loading),
             _ if state.engines.iter().all(Option::is_none) => return Err(Refused::Lost),
+            // The engine that is to have it may not be there yet.
+            _ if !state.has_begun && !state.engines.iter().flatten().any(|engine| engine.has(model)) => {
+                return Err(Refused::Loading);
+            }
             _ => {}
         }
         // A run that can start at once does not wait.
@@ -154,7 +213,7 @@ impl Pool {
         // Every step but the last one has a token, so the events of a run always fit, even if nobody reads
         // them.
         let (sender, events) = mpsc::channel(request.max_new_tokens.saturating_add(PROGRESS));
-        state.waiting.push_back(Job { request, events: sender, video });
+        state.waiting.push_back(Job { model, passed: 0, request, events: sender, video });
         state.dispatch();
         Ok(Ticket { run, events, is_over: false, pool: self.clone() })
     }
@@ -193,6 +252,7 @@ impl Pool {
     }
 
     pub fn cancel_all(&self) {
+        self.ending.cancel();
         for engine in self.state().engines.iter().flatten() {
             if let Some(run) = engine.run {
                 engine.remote.cancel(run);
@@ -226,19 +286,42 @@ impl State {
 
     /// Give waiting runs to idle engines.
     fn dispatch(&mut self) {
-        while let Some(job) = self.waiting.front() {
-            let place = |engine: &Engine| {
-                let place = engine.clips.iter().position(|clip| *clip == job.request.video);
-                // Of engines that do not know the clip, the one that has read the fewest.
-                place.unwrap_or(REMEMBERED + engine.clips.len())
+        while let Some(place) = self.next() {
+            let Some(job) = self.waiting.get(place) else { return };
+            let rank = |engine: &Engine| {
+                let clip = engine.clips.iter().position(|clip| *clip == job.request.video);
+                // Of engines that do not know the clip, the one that has read the fewest; of those with other models, one whose
+                // model another one has as well, and then the one that was used the longest ago.
+                match engine.has(job.model) {
+                    true => (0, clip.unwrap_or(REMEMBERED + engine.clips.len()) as u64),
+                    false
+                        if self
+                            .engines
+                            .iter()
+                            .flatten()
+                            .filter(|other| other.model == engine.model)
+                            .count()
+                            > 1 =>
+                    {
+                        (1, engine.used)
+                    }
+                    false => (2, engine.used),
+                }
             };
-            let Some(chosen) = self.idle().min_by_key(|(_, engine)| place(engine)).map(|(i, _)| i) else {
+            let Some(chosen) = self.idle().min_by_key(|(_, engine)| rank(engine)).map(|(i, _)| i) else {
                 return;
             };
-            let (Some(job), Some(Some(engine))) = (self.waiting.pop_front(), self.engines.get_mut(chosen))
+            self.begun += 1;
+            let (Some(job), Some(Some(engine))) = (self.waiting.remove(place), self.engines.get_mut(chosen))
             else {
                 return;
             };
+            self.waiting.iter_mut().take(place).for_each(|job| job.passed += 1);
+            if !engine.has(job.model) {
+                engine.clips.clear();
+                (engine.model, engine.loading) = (None, Some(job.model));
+            }
+            engine.used = self.begun;
             engine.clips.retain(|clip| *clip != job.request.video);
             engine.clips.push_front(job.request.video.clone());
             engine.clips.truncate(REMEMBERED);
@@ -246,5 +329,28 @@ impl State {
             // An idle worker has taken its last job out; if it is gone, the job's channel closes.
             let _ = engine.inbox.try_send(job);
         }
+    }
+
+    /// The place of the next run that waits: the first one whose model an idle engine has, before the first of all unless too many
+    /// were; else the first one whose model no engine has.
+    fn next(&self) -> Option<usize> {
+        let is_loaded = |job: &Job| self.idle().any(|(_, engine)| engine.has(job.model));
+        let comes = |engine: &Engine, model| engine.has(model) || engine.loading == Some(model);
+        let waits = |job: &Job| self.engines.iter().flatten().any(|engine| comes(engine, job.model));
+        let most = match self.waiting.front()?.passed < PASSED {
+            true => self.waiting.len(),
+            false => 1,
+        };
+        let loaded = self.waiting.iter().take(most).position(is_loaded);
+        loaded.or_else(|| {
+            self.idle().next()?;
+            self.waiting.iter().take(most).position(|job| !waits(job))
+        })
+    }
+}
+
+impl Engine {
+    fn has(&self, model: usize) -> bool {
+        self.model == Some(model)
     }
 }

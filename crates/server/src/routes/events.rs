@@ -16,7 +16,7 @@ pub async fn follow(State(app): State<SharedApp>) -> Result<Response, ApiError> 
         let message = "this server does not let its runs be followed; start it with --allow-follow";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "follow_not_allowed", message));
     }
-    let ready = app.models.get().ok_or(Refused::Loading)?;
+    let ready = app.models.ready().ok_or(Refused::Loading)?;
     let (past, live) = app.pool.feed().follow().ok_or(Refused::Closed)?;
     let first = Arc::new(Event::new(0, EventKind::Ready(ready.clone())));
     let live = stream::unfold(live, |mut live| async { Some((live.recv().await.ok()?, live)) });

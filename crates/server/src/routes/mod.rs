@@ -1,11 +1,14 @@
 //! The routes, a file for each group.
 
 mod chat;
+mod dialect;
 mod events;
 mod files;
+mod messages;
 mod models;
 mod openapi;
 mod page;
+mod responses;
 mod search;
 mod sse;
 mod status;
@@ -17,25 +20,33 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, http::StatusCode};
+use rmcp::transport::streamable_http_server::{StreamableHttpService, session::local::LocalSessionManager};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{app::SharedApp, error::ApiError, guard, linger};
+use self::dialect::answer;
+use crate::{app::SharedApp, error::ApiError, guard, linger, mcp::Tools};
 use specreel_record::{Failure, panic_words};
 
+/// The Model Context Protocol.
+type Mcp = StreamableHttpService<Tools, LocalSessionManager>;
+
 /// All routes of a server. Fails for an origin that cannot be one (class usage).
-pub fn router(app: &SharedApp) -> Result<Router, Failure> {
+pub fn router(app: &SharedApp, tools: Mcp) -> Result<Router, Failure> {
     let cors = guard::cors(&app.options.cors).map_err(|origin| {
         Failure::usage(format!("--cors {origin}: not an origin"), "for example https://example.com")
     })?;
     let api = Router::new()
         .route("/", get(page::page))
-        .route("/v1/chat/completions", post(chat::chat))
+        .route("/v1/chat/completions", post(answer::<chat::Completions>))
+        .route("/v1/responses", post(answer::<responses::Responses>))
+        .route("/v1/messages", post(answer::<messages::Messages>))
         .route("/v1/models", get(models::list))
         // An id of the Hub has a slash in it.
         .route("/v1/models/{*id}", get(models::get))
         .route("/v1/files", get(files::list).post(files::upload))
         .route("/v1/files/{id}", get(files::get).delete(files::delete))
         .route("/v1/search", post(search::search))
+        .route_service("/mcp", tools)
         .route("/events", get(events::follow))
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))

@@ -8,15 +8,17 @@ use crate::api::{ModelList, ModelObject};
 use crate::app::{App, SharedApp};
 use crate::{NAME, error::ApiError};
 
-/// The target, and the name that always means it.
+/// The models, and the name that always means the first. What was never loaded is known by its name alone.
 fn models(app: &App) -> Vec<ModelObject> {
-    let target = app.models.get().map(|ready| ready.target.clone());
-    let names = target.into_iter().chain([NAME.to_owned()]);
+    let known =
+        app.models.all().iter().filter(|model| model.ready().is_some() || model.served.name.is_some());
+    let names = known.map(|model| model.id().to_owned()).chain([NAME.to_owned()]);
     names.map(|id| model(app, id)).collect()
 }
 
 fn model(app: &App, id: String) -> ModelObject {
-    ModelObject { id, object: "model", created: app.created, owned_by: NAME }
+    let loaded = app.models.find(Some(&id)).is_some_and(|number| app.pool.has(number));
+    ModelObject { id, object: "model", created: app.created, owned_by: NAME, loaded }
 }
 
 pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
@@ -26,7 +28,7 @@ pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
 pub async fn get(State(app): State<SharedApp>, path: IdPath) -> Result<Json<ModelObject>, ApiError> {
     let id = id(path)?;
     let listed = models(&app).into_iter().find(|model| model.id == id);
-    let given = || app.is_model(&id).then(|| model(&app, id.clone()));
+    let given = || app.models.find(Some(&id)).map(|_| model(&app, id.clone()));
     listed.or_else(given).map(Json).ok_or_else(|| {
         let id: String = id.chars().take(100).collect();
         let message = format!("no model `{id}`; GET /v1/models lists them");

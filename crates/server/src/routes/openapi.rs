@@ -43,6 +43,16 @@ fn build() -> Value {
             "requestBody": {"required": true, "content": {"application/json": {"schema": request}}},
             "responses": chat,
         }},
+        "/v1/responses": {"post": {
+            "summary": "Ask about a video, in OpenAI's newer API; responses are not stored",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": any()}}},
+            "responses": response("The response", any()),
+        }},
+        "/v1/messages": {"post": {
+            "summary": "Ask about a video, in Anthropic's API",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": any()}}},
+            "responses": response("The message", any()),
+        }},
         "/v1/models": {"get": {
             "summary": "List the models", "responses": response("The models", of::<ModelList>(&mut answers)),
         }},
@@ -73,6 +83,11 @@ fn build() -> Value {
             "summary": "Find moments by words of their captions and of what is said in them",
             "requestBody": {"required": true, "content": {"application/json": {"schema": search}}},
             "responses": response("The moments", any()),
+        }},
+        "/mcp": {"post": {
+            "summary": "The Model Context Protocol over streamable HTTP",
+            "requestBody": {"required": true, "content": {"application/json": {"schema": any()}}},
+            "responses": response("The result", any()),
         }},
         "/events": {"get": {
             "summary": "The events of all runs, with --allow-follow",

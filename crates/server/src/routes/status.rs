@@ -11,7 +11,7 @@ use crate::metrics::Load;
 pub async fn health(State(app): State<SharedApp>) -> (StatusCode, Json<Value>) {
     let status = match app.pool.engines() {
         _ if app.pool.is_closed() => "ending",
-        _ if app.models.get().is_none() => "loading",
+        _ if app.models.ready().is_none() => "loading",
         0 => "stopped",
         _ => "ok",
     };
@@ -27,11 +27,12 @@ pub async fn metrics(State(app): State<SharedApp>) -> Response {
 }
 
 pub async fn props(State(app): State<SharedApp>) -> Json<Value> {
-    let App { defaults, options, models, .. } = &*app;
-    let (request, ready) = (&defaults.request, models.get());
+    let App { options, models, .. } = &*app;
+    let (served, ready) = (&models.first().served, models.ready());
+    let request = &served.request;
     Json(json!({
         "default_generation_settings": {
-            "n_ctx": defaults.context_window,
+            "n_ctx": served.context_window,
             "params": {
                 "n_predict": request.max_new_tokens,
                 "temperature": request.text.temperature,
@@ -42,7 +43,7 @@ pub async fn props(State(app): State<SharedApp>) -> Json<Value> {
             },
         },
         "total_slots": options.parallel,
-        "model_alias": ready.map(|ready| &ready.target),
+        "model_alias": ready.map(|_| models.first().id()),
         "modalities": {"vision": true, "video": true, "audio": false},
         "build_info": concat!("specreel ", env!("CARGO_PKG_VERSION")),
         "specreel": {
@@ -51,7 +52,7 @@ pub async fn props(State(app): State<SharedApp>) -> Json<Value> {
             "dtype": ready.map(|ready| &ready.dtype),
             "parts": ready.and_then(|ready| ready.parts.as_ref()),
             "method": request.method.name,
-            "methods": defaults
+            "methods": served
                 .methods
                 .iter()
                 .map(|method| json!({"name": method.name, "lossless": method.lossless()}))

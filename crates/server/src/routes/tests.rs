@@ -11,9 +11,11 @@ use std::{
 };
 
 use tempfile::NamedTempFile;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
+    mcp::{self, Loading},
     options::{Defaults, Options},
     routes,
     videos::Store,
@@ -45,7 +47,9 @@ fn uploads_to_a_stalled_disk_delay_nobody_else() {
     let runtime = ManuallyDrop::new(runtime);
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    runtime.spawn(axum::serve(listener, routes::router(&app).unwrap()).into_future());
+    let (_loading, state) = tokio::sync::watch::channel(Loading::Running);
+    let tools = mcp::service(app.clone(), state, CancellationToken::new());
+    runtime.spawn(axum::serve(listener, routes::router(&app, tools).unwrap()).into_future());
 
     // As many uploads as there are threads.
     let head = "--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.mp4\"\r\n\r\n";
