@@ -3,10 +3,10 @@
 
 package.py --binary FILE --target TARGET --ffmpeg PREFIX --texts DIR --out DIR
 
-Writes an archive (a zip file for Windows), a Python wheel, npm packages, a Debian package, manifests for winget and Scoop, and a bill of
-materials (CycloneDX). All times are
+Writes an archive (a zip file for Windows), a Python wheel, npm packages, a Debian and an RPM package, manifests for winget and
+Scoop, an entry for the registry of the Model Context Protocol, and a bill of materials (CycloneDX). All times are
 SOURCE_DATE_EPOCH, all owners root, all lists sorted: the same inputs give the same bytes. Needs Python 3.9, cargo and, for the
-Debian package, dpkg-deb; without it there is none.
+Debian and RPM packages, dpkg-deb and rpmbuild; without them there are none.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import textwrap
 import time
 import uuid
 import zipfile
@@ -37,6 +38,10 @@ TARGETS = {
     "aarch64-apple-darwin": ("darwin", "arm64", "macosx_11_0_arm64", None),
     "x86_64-pc-windows-gnu": ("win32", "x64", "win_amd64", None),
 }
+MAINTAINER = "specreel's developers <maintainers@specreel.example>"    # set before the first release, see docs/releasing.md
+ABOUT = """specreel captions videos on your own machine with Video-LLMs, makes them
+faster with speculative decoding, and shows how every token was verified.
+"""
 LICENSE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 
 
@@ -111,6 +116,11 @@ def bill_of_materials(root, packages, libraries, binary):
     return (json.dumps(bom, indent=1) + "\n").encode()
 
 
+def license_of(root):
+    """Of the program with the libraries that it contains."""
+    return f"({root['license']}) AND LGPL-2.1-or-later AND BSD-2-Clause AND Zlib"
+
+
 def write_tar(path, files):
     """A .tar.gz of {name: (bytes, mode)}."""
     with open(path, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=EPOCH) as packed:
@@ -133,13 +143,14 @@ def write_zip(path, files):
 def wheel(out, root, tag, program, binary, licenses):
     name = f"specreel-{root['version']}"
     info = f"{name}.dist-info"
-    readme = (ROOT / "README.md").read_text()
+    # The comment says in which entry of the registry of the Model Context Protocol the package is.
+    readme = (ROOT / "README.md").read_text() + f"\n<!-- mcp-name: {mcp_name(root)} -->\n"
     header = [
         "Metadata-Version: 2.4",
         "Name: specreel",
         f"Version: {root['version']}",
         f"Summary: {root['description']}",
-        f"License-Expression: ({root['license']}) AND LGPL-2.1-or-later AND BSD-2-Clause AND Zlib",
+        f"License-Expression: {license_of(root)}",
         *(f"License-File: {file}" for file in sorted(licenses)),
         f"Project-URL: Repository, {root['repository']}",
         f"Keywords: {','.join(root['keywords'])}",
@@ -185,6 +196,7 @@ def npm(out, root, system, cpu, program, binary, licenses):
     systems = sorted({f"@specreel/{t[0]}-{t[1]}" for t in TARGETS.values()})
     launcher = {
         "name": "specreel",
+        "mcpName": mcp_name(root),
         "description": root["description"],
         **common,
         "keywords": root["keywords"],
@@ -201,6 +213,35 @@ def npm(out, root, system, cpu, program, binary, licenses):
         "LICENSE-APACHE": ((ROOT / "LICENSE-APACHE").read_bytes(), 0o644),
     }
     write_tar(out / f"specreel-{root['version']}.npm.tgz", {f"package/{n}": f for n, f in files.items()})
+
+
+def mcp_name(root):
+    """The name in the registry of the Model Context Protocol: the packages that it lists must repeat it."""
+    return "io.github." + "/".join(root["repository"].split("/")[-2:])
+
+
+def mcp_server(out, root):
+    """The entry for that registry."""
+    def package(registry, hint):
+        return {
+            "registryType": registry,
+            "identifier": "specreel",
+            "version": root["version"],
+            "runtimeHint": hint,
+            "transport": {"type": "stdio"},
+            "packageArguments": [{"type": "positional", "value": "mcp"}],
+        }
+
+    server = {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": mcp_name(root),
+        "title": "specreel",
+        "description": "Captions videos and answers questions about them with local Video-LLMs",
+        "version": root["version"],
+        "repository": {"url": root["repository"], "source": "github"},
+        "packages": [package("npm", "npx"), package("pypi", "uvx")],
+    }
+    (out / "server.json").write_bytes(to_json(server))
 
 
 def winget(out, root, archive):
@@ -274,11 +315,23 @@ def to_json(value):
     return (json.dumps(value, indent=2) + "\n").encode()
 
 
+def write_tree(stage, files):
+    """The files of a package, {path: bytes}, in the directory from which it is built."""
+    for name, data in files.items():
+        path = stage / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if name == "usr/bin/specreel" else 0o644)
+    for path in [stage, *stage.rglob("*")]:
+        if path.is_dir():
+            path.chmod(0o755)
+        os.utime(path, (EPOCH, EPOCH))
+
+
 def deb(out, root, architecture, binary, licenses, texts):
     version = f"{root['version']}-1"
     date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(EPOCH))
-    maintainer = "specreel's developers <maintainers@specreel.example>"    # set before the first release, see docs/releasing.md
-    changelog = f"specreel ({version}) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- {maintainer}  {date}\n"
+    changelog = f"specreel ({version}) stable; urgency=medium\n\n  * See changelog.gz.\n\n -- {MAINTAINER}  {date}\n"
     copying = (
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
         f"Upstream-Name: specreel\nSource: {root['repository']}\n\n"
@@ -310,26 +363,64 @@ def deb(out, root, architecture, binary, licenses, texts):
     files |= {f"{share}/man/man1/{page.name}.gz": zipped(page.read_bytes()) for page in (texts / "man").iterdir()}
     size = sum(len(data) for data in files.values()) // 1024
     control = (
-        f"Package: specreel\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {maintainer}\n"
+        f"Package: specreel\nVersion: {version}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n"
         f"Installed-Size: {size}\nDepends: libc6 (>= 2.28)\nSuggests: libvulkan1, mesa-vulkan-drivers\nSection: video\n"
         f"Priority: optional\nHomepage: {root['repository']}\nDescription: terminal studio that captions videos\n"
-        " specreel captions videos on your own machine with Video-LLMs, makes them\n"
-        " faster with speculative decoding, and shows how every token was verified.\n"
-    )
+    ) + textwrap.indent(ABOUT, " ")
     sums = "".join(f"{hashlib.md5(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     with tempfile.TemporaryDirectory() as folder:
         stage = Path(folder) / "root"
-        for name, data in files.items() | {("DEBIAN/control", control.encode()), ("DEBIAN/md5sums", sums.encode())}:
-            path = stage / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            path.chmod(0o755 if name == "usr/bin/specreel" else 0o644)
-        for path in [stage, *stage.rglob("*")]:
-            if path.is_dir():
-                path.chmod(0o755)
+        write_tree(stage, files | {"DEBIAN/control": control.encode(), "DEBIAN/md5sums": sums.encode()})
         # xz is what every supported Debian reads.
         command = ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", stage, out / f"specreel_{version}_{architecture}.deb"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)})
+
+
+def rpm(out, root, architecture, binary, licenses, texts):
+    """At the places of Fedora, which openSUSE shares. rpmbuild finds out itself which libraries and versions the binary needs."""
+    share = "usr/share"
+    doc, license_ = f"{share}/doc/specreel", f"{share}/licenses/specreel"
+    files = {
+        "usr/bin/specreel": binary,
+        f"{doc}/CHANGELOG.md": (ROOT / "CHANGELOG.md").read_bytes(),
+        f"{doc}/README.md": (ROOT / "README.md").read_bytes(),
+        f"{share}/bash-completion/completions/specreel": (texts / "completions/specreel.bash").read_bytes(),
+        f"{share}/zsh/site-functions/_specreel": (texts / "completions/_specreel").read_bytes(),
+        f"{share}/fish/vendor_completions.d/specreel.fish": (texts / "completions/specreel.fish").read_bytes(),
+    }
+    files |= {f"{license_}/{name}": data for name, data in licenses.items()}
+    files |= {f"{share}/man/man1/{page.name}.gz": gzip.compress(page.read_bytes(), 9, mtime=0) for page in (texts / "man").iterdir()}
+    kinds = {doc: "%doc ", license_: "%license "}
+    listed = "".join(f"{kinds.get(str(Path(name).parent), '')}/{name}\n" for name in sorted(files))
+    version = root["version"].replace("-", "~")    # sorts 1.0.0~rc.1 before 1.0.0, and a dash is not allowed
+    date = time.strftime("%a %b %d %Y", time.gmtime(EPOCH))
+    spec = (
+        f"Name: specreel\nVersion: {version}\nRelease: 1\nSummary: Terminal studio that captions videos\n"
+        f"License: {license_of(root)}\nURL: {root['repository']}\nPackager: {MAINTAINER}\nSuggests: vulkan-loader\n"
+        f"%description\n{ABOUT}\n%install\ncp -a %{{stage}}/. %{{buildroot}}/\n%files\n%dir /{doc}\n%dir /{license_}\n{listed}"
+        f"%changelog\n* {date} {MAINTAINER} - {version}-1\n- See CHANGELOG.md.\n"
+    )
+    settings = {
+        "_rpmdir": str(out.resolve()),
+        "_rpmfilename": f"specreel-{root['version']}-1.{architecture}.rpm",
+        "_buildhost": "specreel",
+        "use_source_date_epoch_as_buildtime": "1",
+        "_build_id_links": "none",
+        # The files stay as they are: no stripping, no compression of man pages.
+        "__os_install_post": "%{nil}",
+        "debug_package": "%{nil}",
+        # RHEL 8 reads it, too.
+        "_binary_payload": "w6.xzdio",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Path(folder) / "root"
+        write_tree(stage, files)
+        (Path(folder) / "specreel.spec").write_text(spec)
+        command = ["rpmbuild", "-bb", "--quiet", f"--target={architecture}-linux"]
+        for name, value in {**settings, "_topdir": f"{folder}/build", "stage": stage}.items():
+            command += ["--define", f"{name} {value}"]
+        env = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
+        subprocess.run([*command, f"{folder}/specreel.spec"], check=True, stdout=subprocess.DEVNULL, env=env)
 
 
 def main():
@@ -368,8 +459,11 @@ def main():
     (args.out / f"{name}.cdx.json").write_bytes(bom)
     wheel(args.out, root, tag, program, binary, licenses)
     npm(args.out, root, system, cpu, program, binary, licenses)
+    mcp_server(args.out, root)
     if debian and shutil.which("dpkg-deb"):
         deb(args.out, root, debian, binary, licenses, args.texts)
+    if system == "linux" and shutil.which("rpmbuild"):
+        rpm(args.out, root, args.target.split("-")[0], binary, licenses, args.texts)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs each artifact of dist/ in clean Debian and Ubuntu systems, without compiler, FFmpeg or Vulkan, and uses it there.
 #
-# dist-test.sh [--roots DIR] [--arch ARCH] [VIDEO]...: root, debootstrap, tmux and npm are needed. DIR keeps the systems (default
-# target/dist-build/roots). ARCH is x86_64 or aarch64; without it, each that dist/ has an archive for. With qemu-user-static an
+# dist-test.sh [--roots DIR] [--arch ARCH] [VIDEO]...: root, debootstrap, tmux, rpm and npm are needed. DIR keeps the systems
+# (default target/dist-build/roots). ARCH is x86_64 or aarch64; without it, each that dist/ has an archive for. With qemu-user-static an
 # older processor is tested, too, and, if its handlers are registered (binfmt_misc), the packages for another one.
 #
 # SUITES names the systems. SPEECH is the directory of a Whisper model: what is said in each VIDEO is printed.
@@ -149,6 +149,15 @@ for arch in ${arches:-x86_64 aarch64}; do
         in_root "$root" dpkg -i /tmp/specreel.deb
         use "$root" specreel
         in_root "$root" dpkg --purge specreel
+
+        say "$name: RPM package"
+        # Debian has no database of RPM packages, so glibc is missing in it.
+        rpm=(rpm --root "$root" --dbpath /var/lib/rpm-test)
+        "${rpm[@]}" -i --nodeps "$dist/specreel-$version-1.$arch.rpm"
+        use "$root" specreel
+        "${rpm[@]}" -V --nodeps specreel
+        "${rpm[@]}" -e specreel
+        rm -r "$root/var/lib/rpm-test"
 
         say "$name: wheel"
         rm -f "$root"/tmp/*.whl && cp "$dist/specreel-$version"-*manylinux*"_$arch.whl" "$root/tmp/"

@@ -22,10 +22,10 @@ unset MAKEFLAGS MFLAGS MAKEOVERRIDES
 
 # Tools: system packages, and Zig as a C compiler and linker for an older glibc, from PyPI.
 sh scripts/setup.sh build
-if ! { have nasm && have dpkg-source && have python3 && python3 -c 'import venv, ensurepip'; }; then
+if ! { have nasm && have dpkg-source && have rpmbuild && have python3 && python3 -c 'import venv, ensurepip'; }; then
     as_root=; [ "$(id -u)" -eq 0 ] || as_root=sudo
     $as_root apt-get update -q
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends nasm dpkg-dev python3-venv
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends nasm dpkg-dev rpm python3-venv
 fi
 if [ "$arch" = x86_64-windows ] && ! have x86_64-w64-mingw32-gcc; then
     as_root=; [ "$(id -u)" -eq 0 ] || as_root=sudo
