@@ -93,6 +93,8 @@ pub struct Served {
     pub target: Option<String>,
     /// The context window of the target in tokens, if it is known.
     pub context_window: Option<usize>,
+    /// Bytes of this machine's memory that the models take when they are loaded, estimated; if that is known.
+    pub memory_bytes: Option<u64>,
 }
 
 /// What a server answers with.

@@ -93,7 +93,10 @@ fn served(name: Option<String>, run: &RunArgs, config: &Config) -> Result<Served
     resolve::suggest_drafter(&models, config, false);
     resolve::tell_unused(run, &[&request.method], false);
     let context_window = memory_check::context_window(&models);
-    Ok(Served { name, ignore_memory: run.ignore_memory, models, request, methods, target, context_window })
+    // Without a video: what they take before a request.
+    let memory_bytes = memory_check::request_bytes(&models, &request);
+    let ignore_memory = run.ignore_memory;
+    Ok(Served { name, ignore_memory, models, request, methods, target, context_window, memory_bytes })
 }
 
 /// Hears what is said in a part of a video.

@@ -362,6 +362,8 @@ fn several_models_take_turns() {
     };
     let states = |big: bool, small: bool| [("big", big), ("small", small), ("specreel", big)];
     assert!(listed(&server).iter().map(|(id, loaded)| (&**id, *loaded)).eq(states(true, false)));
+    let memory = |id: &str| server.get(&format!("/v1/models/{id}")).1["memory_bytes"].as_u64().unwrap();
+    assert!(memory("big") > memory("small") && memory("small") > 1_000_000);
     for (model, id, text) in [("specreel", "big", &big), ("small", "small", &small), ("big", "big", &big)] {
         let answer = server.ok("/v1/chat/completions", &ask(&json!({ "model": model }), "demo"));
         let content = answer["choices"][0]["message"]["content"].as_str().unwrap().trim();

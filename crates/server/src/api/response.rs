@@ -223,6 +223,8 @@ pub struct ModelObject {
     pub owned_by: &'static str,
     /// Whether an engine has it loaded; another one is loaded when a request names it.
     pub loaded: bool,
+    /// Bytes of the server's memory that it takes while it is loaded, with its drafter, estimated; null if that is not known.
+    pub memory_bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

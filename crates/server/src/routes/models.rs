@@ -17,8 +17,10 @@ fn models(app: &App) -> Vec<ModelObject> {
 }
 
 fn model(app: &App, id: String) -> ModelObject {
-    let loaded = app.models.find(Some(&id)).is_some_and(|number| app.pool.has(number));
-    ModelObject { id, object: "model", created: app.created, owned_by: NAME, loaded }
+    let number = app.models.find(Some(&id));
+    let loaded = number.is_some_and(|number| app.pool.has(number));
+    let memory_bytes = number.and_then(|number| app.models.all()[number].served.memory_bytes);
+    ModelObject { id, object: "model", created: app.created, owned_by: NAME, loaded, memory_bytes }
 }
 
 pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
