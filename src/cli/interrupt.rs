@@ -1,5 +1,5 @@
-//! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP, and what is like them on Windows. The first sets the [`Interrupt`] flag, the second ends the process at
-//! once, without its temporary files.
+//! Signals that end a command: Ctrl-C, SIGTERM, SIGHUP, and their counterparts on Windows. The first sets the [`Interrupt`] flag,
+//! the second ends the process at once, without its temporary files.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;

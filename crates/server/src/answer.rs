@@ -35,6 +35,27 @@ impl Added {
         self.tokens.extend(later.tokens);
         self.logprobs.extend(later.logprobs);
     }
+
+    /// What was thought, and then what was said; the tokens are reported with the last of them.
+    pub fn pieces(self) -> Vec<Piece> {
+        let Self { text, thinking, tokens, logprobs, row } = self;
+        let is_thought = text.is_empty() && tokens.last().is_some_and(|token| token.thinking);
+        let report = Some(Report { tokens, row, run: None });
+        let thoughts = |text, report| Piece { thinking: true, text, logprobs: Vec::new(), report };
+        if is_thought {
+            return vec![thoughts(thinking, report)];
+        }
+        let before = (!thinking.is_empty()).then(|| thoughts(thinking, None));
+        before.into_iter().chain([Piece { thinking: false, text, logprobs, report }]).collect()
+    }
+}
+
+/// What a step added to the answer, or to what is thought before it.
+pub struct Piece {
+    pub thinking: bool,
+    pub text: String,
+    pub logprobs: Vec<Logprob>,
+    pub report: Option<Report>,
 }
 
 pub struct Answer {

@@ -296,15 +296,7 @@ impl Tools {
         Parameters(call): Parameters<FindMoments>,
     ) -> Result<CallToolResult, ErrorData> {
         let (app, over_http) = (self.app.clone(), self.over_http);
-        let moments = found(move || match over_http {
-            true => {
-                let moments = call.find(&app).map_err(search::without_path)?;
-                Ok(moments.into_iter().map(search::named(&app)).collect())
-            }
-            false => call.find(&app),
-        })
-        .await;
-        let moments: Result<Vec<Moment>, String> = moments;
+        let moments = found(move || if over_http { call.find_named(&app) } else { call.find(&app) }).await;
         let mut shown = result(moments.map(|moments| {
             let lines: Vec<String> =
                 moments.iter().map(|moment| moment.line(|part| part.text.clone())).collect();
@@ -337,7 +329,7 @@ impl Tools {
                 let part = question.part();
                 let question = if over_http { question.named(search::named(&app)) } else { question };
                 let file = &question.shown().path;
-                // The name of a file below an allowed directory could be that of an upload.
+                // A bare name such as `demo` would mean something else.
                 let file = if file.is_relative() { Path::new(".").join(file) } else { file.clone() };
                 (part, file.to_string_lossy().into_owned(), question)
             };

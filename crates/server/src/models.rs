@@ -21,13 +21,13 @@ impl Model {
         self.ready.get()
     }
 
-    /// Its id in answers: the name under which it is served, or that of the target once it was loaded.
+    /// Its id in answers: its own name if it has one, else that of its target once it has been loaded.
     pub fn id(&self) -> &str {
         let target = || self.ready().map_or(NAME, |ready| &ready.target);
         self.served.name.as_deref().unwrap_or_else(target)
     }
 
-    /// Whether a name is that of its target, or the one under which that was given.
+    /// Whether this is the name of its target, or the path or id that was given for it.
     fn has_target(&self, name: &str) -> bool {
         let given = self.served.target.as_deref().map(|given| given.trim_end_matches('/'));
         given == Some(name) || self.ready().is_some_and(|ready| ready.target == name)

@@ -80,7 +80,7 @@ impl Default for Options {
 /// A model that requests may name, and what these do not say themselves.
 #[derive(Clone, Default)]
 pub struct Served {
-    /// The name of requests for it; none is that of the target.
+    /// The name by which requests select it; the target's name if there is none.
     pub name: Option<String>,
     pub models: ModelSpec,
     pub ignore_memory: bool,

@@ -69,6 +69,11 @@ impl FindMoments {
         let search = Search { filter: &filter, most, read: Some(&|text| Ok(meaning(app, text))) };
         finder.find(&self.words, search).map_err(|failure| failed(&failure))
     }
+
+    /// The same for a client of another machine: without paths of this one. Blocks.
+    pub fn find_named(&self, app: &App) -> Result<Vec<Moment>, ApiError> {
+        Ok(self.find(app).map_err(without_path)?.into_iter().map(named(app)).collect())
+    }
 }
 
 impl AskLibrary {

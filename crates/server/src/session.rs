@@ -26,7 +26,7 @@ pub struct Session {
     /// Texts that end the answer.
     pub stop: Vec<String>,
     pub max_new_tokens: usize,
-    /// Whether the events of the run are sent, too.
+    /// Whether the events of the run are also sent.
     pub events: bool,
     logprobs: bool,
     began: Instant,

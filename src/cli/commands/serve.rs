@@ -1,4 +1,4 @@
-//! `specreel serve`: the models behind OpenAI's API.
+//! `specreel serve`: models behind the APIs of OpenAI and Anthropic.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,17 +22,12 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
     {
         return Ok(code);
     }
-    let sections = match &args.models {
+    let models = match &args.models {
         None => vec![(None, config.clone())],
-        Some(file) => config.sections(file)?.into_iter().map(|(name, config)| (Some(name), config)).collect(),
+        Some(file) => named(file, config)?,
     };
-    if let (Some(file), true) = (&args.models, sections.iter().any(|(name, _)| name.as_deref() == Some(NAME)))
-    {
-        let error = format!("file of models {}: `{NAME}` always means the first model", file.display());
-        return Err(Failure::input(error, format!("give [{NAME}] another name")).into());
-    }
     #[cfg_attr(not(feature = "find"), expect(unused_mut, reason = "there is no index"))]
-    let mut defaults = prepare(&args.run, &args.speech, sections)?;
+    let mut defaults = prepare(&args.run, &args.speech, models)?;
     #[cfg(feature = "find")]
     {
         // Without a home directory, a server that nobody searches starts all the same.
@@ -49,7 +44,7 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
             tell!("warning: everyone who reaches {address} can use this server; set a key with --api-key");
         }
         let mut ready = |ready: &Ready| {
-            tell!("{} on {}, {}; model id `{NAME}`", models(ready), ready.device, ready.dtype);
+            tell!("{} on {}, {}; model id `{NAME}`", names(ready), ready.device, ready.dtype);
             // Programs wait for this line.
             let _ = writeln!(io::stdout(), "http://{address}").and_then(|()| io::stdout().flush());
         };
@@ -65,6 +60,16 @@ pub fn run(args: &ServeArgs, config: &Config) -> Result<i32, End> {
         server.run(&mut on, &mut ready, &interrupt).await
     })?;
     Ok(0)
+}
+
+/// The models of a file by their names. Fails if it cannot be used (class input).
+fn named(file: &Path, config: &Config) -> Result<Vec<(Option<String>, Config)>, Failure> {
+    let sections = config.sections(file)?;
+    if sections.iter().any(|(name, _)| name == NAME) {
+        let error = format!("file of models {}: `{NAME}` always means the first model", file.display());
+        return Err(Failure::input(error, format!("give [{NAME}] another name")));
+    }
+    Ok(sections.into_iter().map(|(name, config)| (Some(name), config)).collect())
 }
 
 /// Find the models, each by its name and its configuration, and the defaults for requests. Warns about unused options and unusable
@@ -145,7 +150,7 @@ fn options(args: &ServeArgs) -> Options {
     }
 }
 
-fn models(ready: &Ready) -> String {
+fn names(ready: &Ready) -> String {
     match &ready.drafter {
         Some(drafter) => format!("{} with {drafter}", ready.target),
         None => ready.target.clone(),

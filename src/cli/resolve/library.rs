@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use specreel_client::{dirs::Dirs, moments::MomentFinder};
 use specreel_library::IndexFile;
-use specreel_record::Failure;
+use specreel_record::{Failure, Started};
 
 /// The file of the index. Fails if none is named, and there is no home directory (class usage).
 pub fn file(named: Option<&Path>) -> Result<PathBuf, Failure> {
@@ -18,4 +19,10 @@ pub fn file(named: Option<&Path>) -> Result<PathBuf, Failure> {
 /// What looks for moments in it.
 pub fn finder(named: Option<&Path>) -> Result<Arc<dyn MomentFinder>, Failure> {
     Ok(Arc::new(IndexFile(file(named)?)))
+}
+
+/// What an index keeps about the run that wrote a caption.
+pub fn made(started: &Started) -> Map<String, Value> {
+    let made = [("target", started.target.clone().into()), ("method", started.method["name"].clone())];
+    made.map(|(key, value): (&str, Value)| (key.to_owned(), value)).into_iter().collect()
 }

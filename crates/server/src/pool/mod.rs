@@ -1,8 +1,8 @@
 //! Engines and the bounded queue in front of them.
 //!
 //! Each engine has a worker, which makes one run at a time. A run goes to an idle engine that has read its clip before, if there
-//! is one; otherwise requests are served in the order of their arrival, but for a few whose model an idle engine has. Dropping a [`Ticket`] cancels its run, whether it waits
-//! or runs.
+//! is one. Runs begin in the order in which they came, except that a few may begin before one whose model has to be loaded first.
+//! Dropping a [`Ticket`] cancels its run, whether it waits or runs.
 
 mod worker;
 
@@ -155,7 +155,7 @@ impl Pool {
 
     /// Whether an engine has this model.
     pub fn has(&self, model: usize) -> bool {
-        self.state().engines.iter().flatten().any(|engine| engine.model == Some(model))
+        self.state().has(model)
     }
 
     /// All engines have been added: models may be loaded in the place of others.
@@ -197,9 +197,7 @@ impl Pool {
             (_, true) => return Err(Refused::Loading),
             _ if state.engines.iter().all(Option::is_none) => return Err(Refused::Lost),
             // The engine that is to have it may not be there yet.
-            _ if !state.has_begun && !state.engines.iter().flatten().any(|engine| engine.has(model)) => {
-                return Err(Refused::Loading);
-            }
+            _ if !state.has_begun && !state.has(model) => return Err(Refused::Loading),
             _ => {}
         }
         // A run that can start at once does not wait.
@@ -279,6 +277,11 @@ impl Pool {
 }
 
 impl State {
+    /// Whether an engine has this model.
+    fn has(&self, model: usize) -> bool {
+        self.engines.iter().flatten().any(|engine| engine.has(model))
+    }
+
     fn idle(&self) -> impl Iterator<Item = (usize, &Engine)> {
         let engines = self.engines.iter().enumerate();
         engines.filter_map(|(i, engine)| Some((i, engine.as_ref().filter(|engine| engine.run.is_none())?)))
@@ -288,25 +291,16 @@ impl State {
     fn dispatch(&mut self) {
         while let Some(place) = self.next() {
             let Some(job) = self.waiting.get(place) else { return };
+            let is_shared =
+                |model| self.engines.iter().flatten().filter(|engine| engine.model == model).count() > 1;
+            // Of engines that do not know the clip, the one that has read the fewest; of those with other models, one whose model
+            // another one has as well, and then the one that was used the longest ago.
             let rank = |engine: &Engine| {
-                let clip = engine.clips.iter().position(|clip| *clip == job.request.video);
-                // Of engines that do not know the clip, the one that has read the fewest; of those with other models, one whose
-                // model another one has as well, and then the one that was used the longest ago.
-                match engine.has(job.model) {
-                    true => (0, clip.unwrap_or(REMEMBERED + engine.clips.len()) as u64),
-                    false
-                        if self
-                            .engines
-                            .iter()
-                            .flatten()
-                            .filter(|other| other.model == engine.model)
-                            .count()
-                            > 1 =>
-                    {
-                        (1, engine.used)
-                    }
-                    false => (2, engine.used),
+                if engine.has(job.model) {
+                    let clip = engine.clips.iter().position(|clip| *clip == job.request.video);
+                    return (0, clip.unwrap_or(REMEMBERED + engine.clips.len()) as u64);
                 }
+                (if is_shared(engine.model) { 1 } else { 2 }, engine.used)
             };
             let Some(chosen) = self.idle().min_by_key(|(_, engine)| rank(engine)).map(|(i, _)| i) else {
                 return;

@@ -19,7 +19,7 @@ impl Dialect for Completions {
         api::read(body, default_temperature)
     }
 
-    fn whole(session: &mut Session, text: String, mut all: Added) -> impl Serialize {
+    fn whole(session: &Session, text: String, mut all: Added) -> impl Serialize {
         let logprobs = session.logprobs(&mut all);
         let Added { thinking, tokens, .. } = all;
         let message = MessageOut {

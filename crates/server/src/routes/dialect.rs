@@ -1,4 +1,4 @@
-//! Requests for answers, whatever API they are written in: from the body of a request to the last part of its answer.
+//! Answers to requests of every API: from the body of a request to the last part of its answer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub trait Dialect: Default + Send + 'static {
     fn read(body: &[u8], default_temperature: f32) -> Result<ChatRequest, ApiError>;
 
     /// The whole answer: its text without what followed a repetition, and all that was added meanwhile.
-    fn whole(session: &mut Session, text: String, all: Added) -> impl Serialize;
+    fn whole(session: &Session, text: String, all: Added) -> impl Serialize;
 
     /// The first parts of a stream.
     fn begin(&mut self, session: &Session, sent: &mut Vec<SseEvent>);
@@ -149,7 +149,7 @@ async fn whole<D: Dialect>(mut session: Session) -> Result<Response, ApiError> {
     }
     // A text that repeated itself has lost its end.
     let text = session.answer.log().shown();
-    Ok(Json(D::whole(&mut session, text, all)).into_response())
+    Ok(Json(D::whole(&session, text, all)).into_response())
 }
 
 struct Parts<D> {

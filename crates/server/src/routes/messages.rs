@@ -4,9 +4,9 @@ use axum::response::sse::Event as SseEvent;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::dialect::Dialect;
-use crate::answer::Added;
-use crate::api::{ChatRequest, Report, messages};
+use super::{dialect::Dialect, sse::typed};
+use crate::answer::{Added, Piece};
+use crate::api::{ChatRequest, messages};
 use crate::{error::ApiError, session::Session};
 
 /// A stream of blocks.
@@ -25,7 +25,7 @@ impl Dialect for Messages {
         messages::read(body, default_temperature)
     }
 
-    fn whole(session: &mut Session, text: String, all: Added) -> impl Serialize {
+    fn whole(session: &Session, text: String, all: Added) -> impl Serialize {
         let Added { thinking, tokens, .. } = all;
         let thoughts = (!thinking.is_empty()).then(|| block(true, &thinking));
         let content: Vec<Value> = thoughts.into_iter().chain([block(false, &text)]).collect();
@@ -39,19 +39,12 @@ impl Dialect for Messages {
     }
 
     fn begin(&mut self, session: &Session, sent: &mut Vec<SseEvent>) {
-        send("message_start", json!({ "message": message(session) }), sent);
+        sent.extend(typed("message_start", json!({ "message": message(session) })));
     }
 
     fn part(&mut self, _: &Session, added: Added, sent: &mut Vec<SseEvent>) {
-        let Added { text, thinking, tokens, row, .. } = added;
-        let is_thought = text.is_empty() && tokens.last().is_some_and(|token| token.thinking);
-        let mut report = Some(Report { tokens, row, run: None });
-        if is_thought || !thinking.is_empty() {
-            let report = if is_thought { report.take() } else { None };
-            self.add(true, &thinking, report, sent);
-        }
-        if !is_thought {
-            self.add(false, &text, report, sent);
+        for piece in added.pieces() {
+            self.add(piece, sent);
         }
     }
 
@@ -62,44 +55,40 @@ impl Dialect for Messages {
             [reason, stop].map(|(field, value)| (field.to_owned(), value)).into_iter().collect(),
         );
         let report = session.answer.report(Vec::new());
-        send("message_delta", json!({ "delta": delta, "usage": usage, "specreel": report }), sent);
-        send("message_stop", json!({}), sent);
+        sent.extend(typed("message_delta", json!({ "delta": delta, "usage": usage, "specreel": report })));
+        sent.extend(typed("message_stop", json!({})));
     }
 
     fn failed(&mut self, _: &Session, error: &ApiError, sent: &mut Vec<SseEvent>) {
-        send("error", json!(error.body()), sent);
+        sent.extend(typed("error", json!(error.body())));
     }
 }
 
 impl Messages {
-    /// Add text to the answer, or to what is thought, with the report of its tokens.
-    fn add(&mut self, thinking: bool, text: &str, report: Option<Report>, sent: &mut Vec<SseEvent>) {
+    /// Add a piece to the answer, or to what is thought.
+    fn add(&mut self, piece: Piece, sent: &mut Vec<SseEvent>) {
+        let Piece { thinking, text, report, .. } = piece;
         if self.open != Some(thinking) {
             self.close(sent);
             self.open = Some(thinking);
             let start = json!({ "index": self.blocks, "content_block": block(thinking, "") });
-            send("content_block_start", start, sent);
+            sent.extend(typed("content_block_start", start));
         }
         let delta = match thinking {
             true => json!({ "type": "thinking_delta", "thinking": text }),
             false => json!({ "type": "text_delta", "text": text }),
         };
         let delta = json!({ "index": self.blocks, "delta": delta, "specreel": report });
-        send("content_block_delta", delta, sent);
+        sent.extend(typed("content_block_delta", delta));
     }
 
     /// Complete the open block.
     fn close(&mut self, sent: &mut Vec<SseEvent>) {
         if self.open.take().is_some() {
-            send("content_block_stop", json!({ "index": self.blocks }), sent);
+            sent.extend(typed("content_block_stop", json!({ "index": self.blocks })));
             self.blocks += 1;
         }
     }
-}
-
-fn send(kind: &str, mut event: Value, sent: &mut Vec<SseEvent>) {
-    event["type"] = kind.into();
-    sent.extend(SseEvent::default().event(kind).json_data(event).ok());
 }
 
 fn block(thinking: bool, text: &str) -> Value {

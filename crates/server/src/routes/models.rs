@@ -29,9 +29,8 @@ pub async fn list(State(app): State<SharedApp>) -> Json<ModelList> {
 
 pub async fn get(State(app): State<SharedApp>, path: IdPath) -> Result<Json<ModelObject>, ApiError> {
     let id = id(path)?;
-    let listed = models(&app).into_iter().find(|model| model.id == id);
-    let given = || app.models.find(Some(&id)).map(|_| model(&app, id.clone()));
-    listed.or_else(given).map(Json).ok_or_else(|| {
+    let known = app.models.find(Some(&id)).map(|_| model(&app, id.clone()));
+    known.map(Json).ok_or_else(|| {
         let id: String = id.chars().take(100).collect();
         let message = format!("no model `{id}`; GET /v1/models lists them");
         ApiError::new(StatusCode::NOT_FOUND, "model_not_found", message)

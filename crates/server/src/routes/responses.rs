@@ -4,8 +4,8 @@ use axum::response::sse::Event as SseEvent;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::dialect::Dialect;
-use crate::answer::Added;
+use super::{dialect::Dialect, sse::typed};
+use crate::answer::{Added, Piece};
 use crate::api::{ChatRequest, Logprob, Report, responses};
 use crate::{error::ApiError, session::Session};
 
@@ -32,7 +32,7 @@ impl Dialect for Responses {
         responses::read(body, default_temperature)
     }
 
-    fn whole(session: &mut Session, text: String, all: Added) -> impl Serialize {
+    fn whole(session: &Session, text: String, all: Added) -> impl Serialize {
         let Added { thinking, tokens, logprobs, .. } = all;
         let thoughts = Item { thinking: true, text: thinking, logprobs: Vec::new() };
         let message = Item { thinking: false, text, logprobs };
@@ -49,15 +49,8 @@ impl Dialect for Responses {
     }
 
     fn part(&mut self, session: &Session, added: Added, sent: &mut Vec<SseEvent>) {
-        let Added { text, thinking, tokens, row, mut logprobs } = added;
-        let is_thought = text.is_empty() && tokens.last().is_some_and(|token| token.thinking);
-        let mut report = Some(Report { tokens, row, run: None });
-        if is_thought || !thinking.is_empty() {
-            let report = if is_thought { report.take() } else { None };
-            self.add(session, true, &thinking, Vec::new(), report, sent);
-        }
-        if !is_thought {
-            self.add(session, false, &text, std::mem::take(&mut logprobs), report, sent);
+        for piece in added.pieces() {
+            self.add(session, piece, sent);
         }
     }
 
@@ -80,10 +73,9 @@ impl Dialect for Responses {
 
 impl Responses {
     fn send(&mut self, kind: &str, mut event: Value, sent: &mut Vec<SseEvent>) {
-        event["type"] = kind.into();
         event["sequence_number"] = self.sent.into();
         self.sent += 1;
-        sent.extend(SseEvent::default().event(kind).json_data(event).ok());
+        sent.extend(typed(kind, event));
     }
 
     /// Send something about the open item's only part.
@@ -97,16 +89,9 @@ impl Responses {
         self.send(kind, event, sent);
     }
 
-    /// Add text to the message, or to what is thought, with the report of its tokens.
-    fn add(
-        &mut self,
-        session: &Session,
-        thinking: bool,
-        text: &str,
-        logprobs: Vec<Logprob>,
-        report: Option<Report>,
-        sent: &mut Vec<SseEvent>,
-    ) {
+    /// Add a piece to the message, or to what is thought.
+    fn add(&mut self, session: &Session, piece: Piece, sent: &mut Vec<SseEvent>) {
+        let Piece { thinking, text, logprobs, report } = piece;
         if self.open.as_ref().is_none_or(|item| item.thinking != thinking) {
             self.close(session, sent);
             self.open(session, thinking, sent);
@@ -117,7 +102,7 @@ impl Responses {
             more["logprobs"] = json!(logprobs);
         }
         if let Some(item) = &mut self.open {
-            item.text.push_str(text);
+            item.text.push_str(&text);
             item.logprobs.extend(logprobs);
         }
         self.send_part(kind, session, more, sent);

@@ -5,8 +5,8 @@ use axum::extract::{Request, State};
 use serde_json::{Value, json};
 
 use super::{blocking, dialect::json_body};
-use crate::search::{self, FindMoments};
-use crate::{api, app::SharedApp, error::ApiError};
+use crate::{api, app::SharedApp, error::ApiError, search::FindMoments};
+use specreel_client::moments::Moment;
 
 pub async fn search(State(app): State<SharedApp>, request: Request) -> Result<Json<Value>, ApiError> {
     let (body, permit) = json_body(&app, request).await?;
@@ -15,9 +15,7 @@ pub async fn search(State(app): State<SharedApp>, request: Request) -> Result<Js
         let call = FindMoments::read(&mut fields)?;
         fields.end()?;
         drop((body, permit));
-        let moments = call.find(&app).map_err(search::without_path)?;
-        let data: Vec<Value> =
-            moments.into_iter().map(search::named(&app)).map(|moment| moment.json()).collect();
+        let data: Vec<Value> = call.find_named(&app)?.iter().map(Moment::json).collect();
         Ok(Json(json!({ "object": "list", "data": data })))
     })
     .await

@@ -7,6 +7,7 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 use serde::Serialize;
+use serde_json::Value;
 
 use specreel_record::Event;
 
@@ -24,6 +25,12 @@ pub fn response(events: impl Stream<Item = SseEvent> + Send + 'static) -> Respon
 /// Data without a name.
 pub fn data(body: &impl Serialize) -> Option<SseEvent> {
     SseEvent::default().json_data(body).ok()
+}
+
+/// An event under its type, which its data repeat.
+pub fn typed(kind: &str, mut event: Value) -> Option<SseEvent> {
+    event["type"] = kind.into();
+    SseEvent::default().event(kind).json_data(event).ok()
 }
 
 /// An event of a run under its name.

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::cli::args::library::Imported;
+use crate::cli::resolve::library::made;
 use specreel_batch::{Clip, Store, dataset::Dataset, find, rows::Caption};
 use specreel_client::moments::{Kind, question};
 use specreel_client::{Transcript, present::export::timed};
@@ -274,10 +275,6 @@ fn runs(known: &mut Known, session: &Session) {
                 caption.pieces.sort_by(|(a, _), (b, _)| a.start.total_cmp(&b.start));
             }
         }
-        caption.made =
-            [("target", started.target.clone().into()), ("method", started.method["name"].clone())]
-                .map(|(key, value): (&str, Value)| (key.to_owned(), value))
-                .into_iter()
-                .collect();
+        caption.made = made(started);
     }
 }

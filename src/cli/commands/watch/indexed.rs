@@ -35,10 +35,7 @@ impl Indexed {
 
     /// Keep the caption of a segment. Fails if the index cannot be written, or the file cannot be read.
     pub fn add(&mut self, span: Span, log: &RunLog) -> Result<(), Failure> {
-        let made = log.started().map(|started| {
-            [("target", started.target.clone().into()), ("method", started.method["name"].clone())]
-        });
-        let made = made.into_iter().flatten().map(|(key, value)| (key.to_owned(), value)).collect();
+        let made = log.started().map(library::made).unwrap_or_default();
         let pieces = vec![(span, log.text().trim().to_owned())];
         let caption = Caption { prompt: self.prompt.clone(), pieces, made, ..Caption::default() };
         match self.kept_s.replace(span.end) {
