@@ -248,7 +248,8 @@ fn attention(name: &str, config: &TextConfig, kind: KvType, lengths: &[usize]) -
             let rows_of = States::new((0..rows * width).map(|_| 2.0 * next()).collect(), width)?;
             let (cos, sin) = (vec![1.0; rows * d / 2], vec![0.0; rows * d / 2]);
             let mask = &Mask::Causal;
-            let pass = PassSpec { rows, layers: 1, shape, cos, sin, mask, window: None, probe: None };
+            let pass =
+                PassSpec { first: 0, rows, layers: 1, shape, cos, sin, mask, window: None, probe: None };
             ops.begin(&mut work, &pass, cache)?;
             ops.load(&mut work, &table, Input::States(&rows_of), qkv)?;
             ops.store(&mut work, &pass, qkv, None, cache, 0)?;
@@ -263,7 +264,8 @@ fn attention(name: &str, config: &TextConfig, kind: KvType, lengths: &[usize]) -
         let passes = [store(rows, &mut qkv, &mut cache)?];
         let mut work = Default::default();
         let mut attend = |pass: &PassSpec<'_>, qkv: &_, cache: &_| {
-            Ok(ops.attend(&mut work, pass, qkv, cache, 0, Out { rows: &mut out, next: None })?)
+            let (passes, out) = (std::slice::from_ref(pass), Out { rows: &mut out, next: None });
+            Ok(ops.attend(&mut work, passes, qkv, &|_| cache, 0, out)?)
         };
         let prompt = seconds(5, &mut || attend(&passes[0], &qkv, &cache))?;
         cache.advance(rows);

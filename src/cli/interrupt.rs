@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::end::End;
 pub use specreel_client::Interrupt;
-use specreel_client::{Client, dirs::Dirs, scratch};
+use specreel_client::{Client, WeakRemote, dirs::Dirs, scratch};
 use specreel_model::ModelSpec;
 use specreel_record::Failure;
 
@@ -70,6 +70,22 @@ pub fn loading(models: ModelSpec, ignore_memory: bool) -> Result<(Client, Interr
     client.keep_speeds(Dirs::speeds())?;
     client.load(models, ignore_memory)?;
     Ok((client, interrupt))
+}
+
+/// As [`loading`], clients of engines that write their texts together.
+pub fn loading_together(
+    count: usize,
+    models: &ModelSpec,
+    ignore_memory: bool,
+) -> Result<(Vec<Client>, Interrupt), End> {
+    let clients = Client::start_together(count, false)?;
+    let remotes: Vec<_> = clients.iter().map(|client| client.remote().downgrade()).collect();
+    let interrupt = listen(move || remotes.iter().for_each(WeakRemote::cancel_current))?;
+    for client in &clients {
+        client.keep_speeds(Dirs::speeds())?;
+        client.load(models.clone(), ignore_memory)?;
+    }
+    Ok((clients, interrupt))
 }
 
 pub fn runtime() -> Result<Runtime, End> {

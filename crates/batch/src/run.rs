@@ -1,18 +1,23 @@
 //! The loop over the clips.
 
-use std::{collections::VecDeque, ops::ControlFlow, time::Instant};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, VecDeque},
+    ops::ControlFlow,
+    time::Instant,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
 
 use super::outputs::{Need, is_fatal};
 use super::{claim::Claim, ledger::stamp, rows::Caption, text::prefixed, *};
 use specreel_client::{Client, Ending, GRACE, Interrupt, Transcript};
 use specreel_engine::{Command, RunRequest};
-use specreel_record::{Event, Pieces, RunLog, Segment, StopReason};
+use specreel_record::{Event, Pieces, RunLog, Segment, StopReason, Verification};
 use specreel_video::{self as video, Division, Scenes};
 
 /// Many clips to caption.
 pub struct Batch<'a> {
-    /// The engine, with models loaded or loading.
-    pub client: &'a mut Client,
     pub interrupt: &'a Interrupt,
     /// The request of each caption, without video, part and prompt. Its number is the first run's.
     pub request: RunRequest,
@@ -55,10 +60,71 @@ struct Queue {
     taken: usize,
 }
 
+/// A clip that is captioned.
+struct Running {
+    job: Job,
+    /// The number of its first run; the others follow it.
+    first: u64,
+    verifies: bool,
+    /// Of its runs that are complete, prompt by prompt.
+    logs: Vec<Option<RunLog>>,
+    verified: Vec<Verification>,
+    /// Why not all of its runs are made.
+    broken: Option<End>,
+    /// Runs that are not over.
+    left: usize,
+    /// The last run that was begun; 0 before.
+    last: u64,
+}
+
+impl Running {
+    fn new(job: Job, first: u64, verifies: bool) -> Self {
+        let left = job.requests.iter().map(Vec::len).sum();
+        let logs = (0..left).map(|_| None).collect();
+        Self { job, first, verifies, logs, verified: Vec::new(), broken: None, left, last: 0 }
+    }
+
+    /// The request of one of its runs.
+    fn request(&self, at: usize) -> Option<RunRequest> {
+        let mut before = 0;
+        for pieces in &self.job.requests {
+            if let Some(request) = pieces.get(at - before) {
+                let first = self.first + before as u64;
+                let segment = request.segment.map(|segment| Segment { first, ..segment });
+                return Some(RunRequest { run: self.first + at as u64, segment, ..request.clone() });
+            }
+            before += pieces.len();
+        }
+        None
+    }
+
+    /// The part that is read next, if it is another one than that of a run.
+    fn ahead(&self, at: usize) -> Option<RunRequest> {
+        let (own, next) = (self.request(at)?, self.request(at + 1)?);
+        (next.span != own.span).then_some(next)
+    }
+
+    /// True if no part is left to be read after a run.
+    fn is_read(&self, at: usize) -> bool {
+        let own = self.request(at);
+        let span = |request: &RunRequest| request.span;
+        (at + 1..self.logs.len()).all(|next| self.request(next).as_ref().map(span) == own.as_ref().map(span))
+    }
+}
+
+/// How one run of a clip ended.
+enum Ran {
+    /// With what was found when it was verified.
+    Whole(Box<RunLog>, Option<Verification>),
+    Broken(End),
+}
+
 impl Batch<'_> {
-    /// Caption the clips that lack captions. Fails if the engine cannot continue, the disk is full, or nobody takes the report.
+    /// Caption the clips that lack captions, as many at once as there are engines, which have models loaded or loading. Fails if an engine
+    /// cannot continue, the disk is full, or nobody takes the report.
     pub async fn run<R: Report>(
-        &mut self,
+        &self,
+        engines: &mut [Client],
         clips: Vec<Clip>,
         outputs: &mut Outputs,
         report: &mut R,
@@ -68,45 +134,97 @@ impl Batch<'_> {
         let progress = &mut summary.progress;
         progress.total = clips.len();
         let mut queue = Queue { clips: clips.into(), deferred: VecDeque::new(), again: false, taken: 0 };
-        let mut run = self.request.run;
-        let mut begun = 0;
-        let mut next = self.next(&mut queue, outputs, report, progress)?;
+        let report = RefCell::new(report);
+        let reads_ahead = engines.len() == 1;
+        let mut idle: Vec<(usize, &mut Client)> = engines.iter_mut().enumerate().rev().collect();
+        let mut captioning = FuturesUnordered::new();
+        // Clips by their first run, and the runs of the last one that are not begun.
+        let (mut running, mut waiting) = (BTreeMap::new(), 0..0);
+        let (mut first_run, mut begun) = (self.request.run, 0);
+        let mut next = self.next(&mut queue, outputs, &mut **report.borrow_mut(), progress)?;
         if next.is_none() {
-            next = self.deferred(&mut queue, outputs, report, progress)?;
+            next = self.deferred(&mut queue, outputs, &mut **report.borrow_mut(), progress)?;
         }
-        while let Some(job) = next.take() {
-            if self.interrupt.asked() {
-                summary.interrupted = true;
-                break;
-            }
-            // Claimed now, so that the engine can read it while this one is captioned.
-            next = self.next(&mut queue, outputs, report, progress)?;
-            let later = next.as_ref().and_then(|job| job.requests.first()?.first());
-            let first = run;
-            let verifies = self.verify.is_some_and(|every| begun % every == 0);
-            begun += 1;
-            let ended = self.caption(&job, later, &mut run, verifies, progress, report).await?;
-            progress.elapsed = started.elapsed();
-            let outcome = match ended {
-                End::Interrupted => {
+        let mut current = first_run;
+        loop {
+            while (next.is_some() || !waiting.is_empty())
+                && !summary.interrupted
+                && let Some((engine, client)) = idle.pop()
+            {
+                if self.interrupt.asked() {
                     summary.interrupted = true;
                     break;
                 }
-                End::Captions(captions) => match outputs.write(&job.clip, &captions) {
+                if waiting.is_empty()
+                    && let Some(job) = next.take()
+                {
+                    // Claimed now, so that the engine can read it while this one is captioned.
+                    next = self.next(&mut queue, outputs, &mut **report.borrow_mut(), progress)?;
+                    let verifies = self.verify.is_some_and(|every| begun % every == 0);
+                    let clip = Running::new(job, first_run, verifies);
+                    (current, waiting, begun) = (first_run, 0..clip.left, begun + 1);
+                    first_run += clip.left as u64;
+                    running.insert(current, clip);
+                }
+                let (Some(at), Some(clip)) = (waiting.next(), running.get_mut(&current)) else { break };
+                let Some(request) = clip.request(at) else { break };
+                clip.last = request.run;
+                let clip = &*clip;
+                let later = || next.as_ref()?.requests.first()?.first().filter(|_| clip.is_read(at)).cloned();
+                let ahead = if reads_ahead { clip.ahead(at).or_else(later) } else { None };
+                let (of, verifies, report) = (current, clip.verifies, &report);
+                captioning.push(async move {
+                    // Its models are those of the first one.
+                    let told = |event: &Event| match engine == 0 || event.run != 0 {
+                        true => report.borrow_mut().event(event),
+                        false => Ok(()),
+                    };
+                    let ran = self.caption(client, request, ahead, verifies, &told).await;
+                    (engine, client, (of, at), ran)
+                });
+            }
+            let Some((engine, client, (of, at), ran)) = captioning.next().await else { break };
+            idle.push((engine, client));
+            progress.elapsed = started.elapsed();
+            let Some(clip) = running.get_mut(&of) else { continue };
+            clip.left -= 1;
+            match ran? {
+                Ran::Whole(log, verification) => {
+                    clip.logs[at] = Some(*log);
+                    clip.verified.extend(verification);
+                }
+                Ran::Broken(end) => {
+                    clip.broken = clip.broken.take().or(Some(end));
+                    if of == current {
+                        clip.left -= waiting.len();
+                        waiting = 0..0;
+                    }
+                }
+            }
+            if clip.left > 0 {
+                continue;
+            }
+            let Some(clip) = running.remove(&of) else { continue };
+            let (run, clip, ended) = (clip.last, clip.job.clip.clone(), self.ended(clip, progress));
+            let outcome = match ended {
+                End::Interrupted => {
+                    summary.interrupted = true;
+                    continue;
+                }
+                End::Captions(captions) => match outputs.write(&clip, &captions) {
                     Ok(()) if captions.iter().all(Caption::is_empty) => Outcome::Empty(captions),
                     Ok(()) => Outcome::Captioned(captions),
                     Err(failure) if is_fatal(&failure) => return Err(Halt::Failed(failure)),
                     Err(failure) => Outcome::Failed(failure),
                 },
                 End::Failed(failure) => {
-                    outputs.fail(&job.clip, &failure);
+                    outputs.fail(&clip, &failure);
                     Outcome::Failed(failure)
                 }
             };
-            let run = if run > first { run - 1 } else { 0 };
-            end(&job.clip, run, &outcome, progress, report)?;
-            if next.is_none() {
-                next = self.deferred(&mut queue, outputs, report, progress)?;
+            end(&clip, run, &outcome, progress, &mut **report.borrow_mut())?;
+            if next.is_none() && !summary.interrupted {
+                next = self.deferred(&mut queue, outputs, &mut **report.borrow_mut(), progress)?;
             }
         }
         summary.progress.elapsed = started.elapsed();
@@ -266,88 +384,76 @@ impl Batch<'_> {
         }
     }
 
-    async fn caption<R: Report>(
-        &mut self,
-        job: &Job,
-        mut later: Option<&RunRequest>,
-        run: &mut u64,
+    /// Make a run, and verify it if that is meant; while it is made, the engine reads what is `ahead`.
+    async fn caption(
+        &self,
+        client: &mut Client,
+        request: RunRequest,
+        ahead: Option<RunRequest>,
         verifies: bool,
-        progress: &mut Progress,
-        report: &mut R,
-    ) -> Result<End, Halt> {
-        let mut captions = Vec::new();
-        let mut verified = Vec::new();
-        let mut all = job.requests.iter().flatten();
-        for (prompt, pieces) in job.prompts.iter().zip(&job.requests) {
-            let mut logs: Vec<RunLog> = Vec::new();
-            let first = *run;
-            for request in pieces {
-                all.next();
-                // The next piece, else the next clip.
-                let ahead = match all.clone().next().filter(|next| next.span != request.span) {
-                    Some(next) => Some(next),
-                    None if all.clone().all(|next| next.span == request.span) => later.take(),
-                    None => None,
-                };
-                ahead.into_iter().for_each(|next| self.read_ahead(next.clone()));
-                let segment = request.segment.map(|segment| Segment { first, ..segment });
-                let request = RunRequest { run: *run, segment, ..request.clone() };
-                let mut log = RunLog::new(*run);
-                *run += 1;
-                let mut sink = |event: &Event, _: &RunLog| -> io::Result<ControlFlow<()>> {
-                    report.event(event)?;
-                    Ok(ControlFlow::Continue(()))
-                };
-                let asked = request.clone();
-                let ending = self.client.follow(request, &mut log, &mut sink, self.interrupt, GRACE).await?;
-                if let Some(end) = broken_off(ending)? {
-                    return Ok(end);
-                }
-                if verifies {
-                    let ending =
-                        self.client.verify(&asked, &mut log, &mut sink, self.interrupt, GRACE).await?;
-                    if let Some(end) = broken_off(ending)? {
-                        return Ok(end);
-                    }
-                    verified.extend(log.verification().cloned());
-                }
-                logs.push(log);
+        told: &dyn Fn(&Event) -> io::Result<()>,
+    ) -> Result<Ran, Halt> {
+        ahead.into_iter().for_each(|next| read_ahead(client, next));
+        let mut log = RunLog::new(request.run);
+        let mut sink = |event: &Event, _: &RunLog| -> io::Result<ControlFlow<()>> {
+            told(event)?;
+            Ok(ControlFlow::Continue(()))
+        };
+        let asked = verifies.then(|| request.clone());
+        let ending = client.follow(request, &mut log, &mut sink, self.interrupt, GRACE).await?;
+        if let Some(end) = broken_off(ending)? {
+            return Ok(Ran::Broken(end));
+        }
+        if let Some(asked) = asked {
+            let ending = client.verify(&asked, &mut log, &mut sink, self.interrupt, GRACE).await?;
+            if let Some(end) = broken_off(ending)? {
+                return Ok(Ran::Broken(end));
             }
-            captions.push(self.written(job, prompt, &logs));
+        }
+        let verification = log.verification().filter(|_| verifies).cloned();
+        Ok(Ran::Whole(Box::new(log), verification))
+    }
+
+    /// What becomes of a clip whose runs are over; they are counted.
+    fn ended(&self, clip: Running, progress: &mut Progress) -> End {
+        let Running { job, logs, verified, broken, .. } = clip;
+        if let Some(end) = broken {
+            return end;
+        }
+        let mut logs = logs.into_iter().flatten();
+        let mut captions = Vec::new();
+        for (prompt, pieces) in job.prompts.iter().zip(&job.requests) {
+            let logs: Vec<RunLog> = logs.by_ref().take(pieces.len()).collect();
+            captions.push(self.written(&job, prompt, &logs));
             logs.iter().for_each(|log| progress.stats.add_run(log.stats()));
         }
         if stamp(&job.clip.path()) != job.stamp {
-            return Ok(End::Failed(Failure::internal(
+            return End::Failed(Failure::internal(
                 format!("video {}: it changed while it was captioned", job.clip.path().display()),
                 "run the same command again once it is complete",
-            )));
+            ));
         }
         progress.verify(&job.clip, &verified);
-        Ok(End::Captions(captions))
+        End::Captions(captions)
     }
 
-    /// Have this read during the next run. Without it, it is read when it is its turn.
-    fn read_ahead(&mut self, request: RunRequest) {
-        let _ = self.client.send(Command::ReadNext(Box::new(RunRequest { run: u64::MAX, ..request })));
-    }
-
-    /// While the next video is captioned, read the one at this path, which comes after it.
-    pub fn ahead(&mut self, path: &Path) {
+    /// While the next video is captioned, let the engine read the one at this path, which comes after it.
+    pub fn ahead(&self, client: &Client, path: &Path) {
         // What cannot be read is reported when it is its turn. Scenes are only found then.
         if matches!(self.part.segments, Some(Division::Scenes(_))) {
             return;
         }
         if let Ok(request) = self.sample(&Clip::of_file(path), &self.request.prompt) {
-            self.read_ahead(request);
+            read_ahead(client, request);
         }
     }
 
     /// Caption one video without outputs; the inner failure is the video's. None after an interrupt.
-    pub async fn one<R: Report>(
-        &mut self,
+    pub async fn one(
+        &self,
+        client: &mut Client,
         path: &Path,
         run: &mut u64,
-        report: &mut R,
     ) -> Result<Result<Option<Caption>, Failure>, Halt> {
         let prompts = vec![self.request.prompt.clone()];
         let (said, requests) = match self.plan(path, &prompts, false) {
@@ -356,7 +462,19 @@ impl Batch<'_> {
         };
         let clip = Clip::of_file(path);
         let job = Job { stamp: stamp(path), clip, _claims: Vec::new(), prompts, said, requests };
-        Ok(match self.caption(&job, None, run, false, &mut Progress::default(), report).await? {
+        let mut clip = Running::new(job, *run, false);
+        for at in 0..clip.left {
+            let Some(request) = clip.request(at) else { break };
+            *run += 1;
+            match self.caption(client, request, clip.ahead(at), false, &|_| Ok(())).await? {
+                Ran::Whole(log, _) => clip.logs[at] = Some(*log),
+                Ran::Broken(end) => {
+                    clip.broken = Some(end);
+                    break;
+                }
+            }
+        }
+        Ok(match self.ended(clip, &mut Progress::default()) {
             End::Captions(captions) => Ok(captions.into_iter().next()),
             End::Failed(failure) => Err(failure),
             End::Interrupted => Ok(None),
@@ -395,6 +513,11 @@ impl Batch<'_> {
         let said = lines.map(|(span, text)| (span, text.to_owned())).collect();
         Caption { prompt: prompt.to_owned(), text, cut, pieces, said, prefix, made }
     }
+}
+
+/// Have this read during the next run. Without it, it is read when it is its turn.
+fn read_ahead(client: &Client, request: RunRequest) {
+    let _ = client.send(Command::ReadNext(Box::new(RunRequest { run: u64::MAX, ..request })));
 }
 
 /// How a run ended that has not come to its end; `None` if it has.

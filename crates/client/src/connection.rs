@@ -142,6 +142,12 @@ impl Client {
         Ok(Self::new(handle, events))
     }
 
+    /// Start some engines that load models once for all of them, and write their texts together ([`Engine::start_together`]).
+    pub fn start_together(count: usize, in_background: bool) -> Result<Vec<Self>, Failure> {
+        let engines = Engine::start_together(count, in_background)?;
+        Ok(engines.into_iter().map(|(handle, events)| Self::new(handle, events)).collect())
+    }
+
     pub fn new(backend: impl Backend + 'static, events: mpsc::Receiver<Event>) -> Self {
         let remote = Remote { backend: Arc::new(backend), current: Arc::default() };
         Self { remote, events, late: Vec::new() }

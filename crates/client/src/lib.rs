@@ -61,7 +61,7 @@ mod user_file;
 pub mod user_methods;
 pub mod weight_cache;
 
-pub use connection::{Backend, Client, Remote};
+pub use connection::{Backend, Client, Remote, WeakRemote};
 pub use follow::{Ending, GRACE, Sink, UNSEEN, cancelled};
 pub use interrupt::Interrupt;
 pub use prompts::PromptPreset;

@@ -46,6 +46,8 @@
 //! Then, while no other command waits, `measure` repeats parts of the run to measure its speed. While a run is active,
 //! `next_clip` may decode the clip of the next one.
 //!
+//! Engines can share their models ([`Engine::start_together`]): then passes of different runs are computed together.
+//!
 //! The `loader` can load other models while a run continues; they replace the loaded ones when it ends.
 //!
 //! An `observer` sees what runs do; only tests have one.

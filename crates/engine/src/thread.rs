@@ -1,13 +1,13 @@
 //! The engine's thread and the handle to it.
 //!
-//! One thread owns every tensor. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
+//! One thread owns every tensor; of the threads of engines that share their models one computes at a time. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
 //! engine down rather than losing tokens, but progress may be dropped. Each run and each loading has a token from when it is asked
 //! for, which cancelling sets, and the thread checks in every step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
 //! the run was changing.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Instant,
 };
 
@@ -25,7 +25,7 @@ use crate::{
     stages::Runner,
     timing::Rates,
 };
-use specreel_model::ModelSpec;
+use specreel_model::{ModelSpec, decoder::together::Together};
 use specreel_os::{memory, threads::lower_priority};
 use specreel_record::{Event, EventKind, Failure, FailureClass, Ready};
 use specreel_tensor::CheckpointError;
@@ -39,38 +39,58 @@ pub struct Engine;
 #[derive(Clone)]
 pub struct EngineHandle {
     commands: mpsc::Sender<Message>,
-    loader: mpsc::Sender<Asked>,
+    /// None of engines that share their models: those are replaced between runs.
+    loader: Option<mpsc::Sender<Asked>>,
     tokens: CancelTokens,
 }
 
 impl Engine {
     /// Start the thread. The receiver gets every event of every run.
     pub fn start() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
-        Self::start_after(|| {}, None)
+        Self::start_after(|| {}, None, None)
+    }
+
+    /// As [`Engine::start`], some engines that load models once for all of them, and write their texts together: passes of different
+    /// runs share a reading of the weights, where device and model allow it. Speeds of such runs say nothing about a run alone, so they are not
+    /// kept. With `in_background`, as [`Engine::start_in_background`].
+    pub fn start_together(
+        count: usize,
+        in_background: bool,
+    ) -> Result<Vec<(EngineHandle, mpsc::Receiver<Event>)>, Failure> {
+        let shared = (count > 1).then(|| Arc::new(Shared::new(count)));
+        let prepare = if in_background { lower_priority } else { || {} };
+        (0..count.max(1)).map(|_| Self::start_after(prepare, None, shared.clone())).collect()
     }
 
     /// As [`Engine::start`], but with a lower priority, so that user interfaces stay responsive when all processors are busy.
     /// Linux only; elsewhere a niceness applies to the whole process.
     pub fn start_in_background() -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
-        Self::start_after(lower_priority, None)
+        Self::start_after(lower_priority, None, None)
     }
 
     fn start_after(
         prepare: impl FnOnce() + Clone + Send + 'static,
         observer: Option<Arc<dyn Observer>>,
+        shared: Option<Arc<Shared>>,
     ) -> Result<(EngineHandle, mpsc::Receiver<Event>), Failure> {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (events, outbox) = mpsc::channel(EVENTS);
         let (tokens, standing) = (CancelTokens::default(), Standing::default());
         let sender = EventSender::new(events);
-        let loader = loader::start(commands.downgrade(), sender.clone(), standing.clone(), prepare.clone())?;
+        let loader = match &shared {
+            Some(_) => None,
+            None => {
+                let (engine, events) = (commands.downgrade(), sender.clone());
+                Some(loader::start(engine, events, standing.clone(), prepare.clone())?)
+            }
+        };
         let own = tokens.clone();
         std::thread::Builder::new()
             .name("engine".into())
             .spawn(move || {
                 // Threads started from here inherit the priority.
                 prepare();
-                work(inbox, sender, own, standing, observer);
+                work(inbox, sender, own, standing, (observer, shared));
             })
             .map_err(|e| internal(format!("cannot start the engine thread: {e}")))?;
         Ok((EngineHandle { commands, loader, tokens }, outbox))
@@ -87,12 +107,16 @@ impl EngineHandle {
             _ => 0,
         };
         let cancel = self.tokens.create(run);
-        if let Command::Switch(spec) = command {
-            return self.loader.try_send((spec, cancel)).map_err(|e| match e {
-                mpsc::error::TrySendError::Full(_) => full(),
-                mpsc::error::TrySendError::Closed(_) => stopped(),
-            });
-        }
+        let command = match (command, &self.loader) {
+            (Command::Switch(spec), Some(loader)) => {
+                return loader.try_send((spec, cancel)).map_err(|e| match e {
+                    mpsc::error::TrySendError::Full(_) => full(),
+                    mpsc::error::TrySendError::Closed(_) => stopped(),
+                });
+            }
+            (Command::Switch(spec), None) => Command::Load(*spec),
+            (command, _) => command,
+        };
         self.commands.try_send(Message::Command(Box::new(command), cancel)).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => full(),
             mpsc::error::TrySendError::Closed(_) => stopped(),
@@ -106,11 +130,44 @@ impl EngineHandle {
     }
 }
 
+/// What engines that write their texts together have in common.
+struct Shared {
+    engines: u64,
+    together: Together,
+    /// Loaded models, while an engine has them.
+    models: Mutex<Vec<(ModelSpec, Weak<Models>)>>,
+}
+
+impl Shared {
+    fn new(engines: usize) -> Self {
+        Self { engines: engines as u64, together: Together::default(), models: Mutex::default() }
+    }
+
+    /// The models that another engine has loaded, or those that `load` loads, while the others wait.
+    fn models(
+        &self,
+        spec: &ModelSpec,
+        load: impl FnOnce() -> Result<Arc<Models>, Failure>,
+    ) -> Result<Arc<Models>, Failure> {
+        let mut all = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, models)| models.strong_count() > 0);
+        let known = all.iter().filter(|(of, _)| of == spec).filter_map(|(_, models)| models.upgrade());
+        if let Some(models) = known.filter(|models| !models.are_lost()).last() {
+            return Ok(models);
+        }
+        let models = load()?;
+        all.push((spec.clone(), Arc::downgrade(&models)));
+        Ok(models)
+    }
+}
+
 struct Worker {
     /// Where events of run 0 go.
     events: EventSender,
     tokens: CancelTokens,
-    models: Option<Models>,
+    models: Option<Arc<Models>>,
+    /// What it has in common with other engines.
+    shared: Option<Arc<Shared>>,
     standing: Standing,
     cache: PrefixCache,
     /// Finished runs whose speed is measured.
@@ -125,14 +182,19 @@ fn work(
     events: EventSender,
     tokens: CancelTokens,
     standing: Standing,
-    observer: Option<Arc<dyn Observer>>,
+    (observer, shared): (Option<Arc<dyn Observer>>, Option<Arc<Shared>>),
 ) {
     let cache = PrefixCache::with_memory(None);
-    let (trials, rates) = (Trials::default(), Mutex::default());
+    let (trials, mut rates) = (Trials::default(), Rates::default());
+    if shared.is_some() {
+        rates.set_shared();
+    }
+    let rates = Mutex::new(rates);
     let mut worker = Worker {
         events: events.clone(),
         tokens,
         models: None,
+        shared,
         standing: standing.clone(),
         cache,
         trials,
@@ -192,7 +254,7 @@ impl Worker {
     /// Load models again whose GPU was lost: reopened, it may work.
     fn revive(&mut self) {
         let spec = self.standing.lock().spec.clone();
-        if let Some(spec) = spec.filter(|_| self.models.as_ref().is_some_and(Models::are_lost)) {
+        if let Some(spec) = spec.filter(|_| self.models.as_ref().is_some_and(|models| models.are_lost())) {
             self.load(spec, &self.tokens.create(0));
         }
     }
@@ -209,7 +271,15 @@ impl Worker {
                 _ => Ok(footprint),
             }
         };
-        self.models = guarded(&sender, || load(&spec, &sender, cancel, footprint, freed));
+        let load = || load(&spec, &sender, cancel, footprint).map(Arc::new);
+        self.models = guarded(&sender, || {
+            let models = match &self.shared {
+                Some(shared) => shared.models(&spec, load)?,
+                None => load()?,
+            };
+            sender.send(ready(&models, freed));
+            Ok(models)
+        });
         self.use_models(spec);
     }
 
@@ -230,13 +300,17 @@ impl Worker {
         let halves = halves.and_then(|(planned, halves)| (planned == kept).then_some(halves));
         if let Some(halves) = halves {
             let freed = self.held(kept);
-            let paired = guarded(&sender, || Models::pair(&spec, halves, footprint, &mut self.models));
-            if let Some(models) = paired {
-                self.forget_runs();
-                sender.send(ready(&models, freed));
-                self.models = Some(models);
-                self.use_models(spec);
-            }
+            // Engines that share their models switch them otherwise.
+            let mut own = self.models.take().and_then(Arc::into_inner);
+            let paired = guarded(&sender, || Models::pair(&spec, halves, footprint, &mut own));
+            let Some(models) = paired else {
+                self.models = own.map(Arc::new);
+                return;
+            };
+            self.forget_runs();
+            sender.send(ready(&models, freed));
+            self.models = Some(Arc::new(models));
+            self.use_models(spec);
             return;
         }
         let ignore_memory = self.standing.lock().ignore_memory;
@@ -278,14 +352,17 @@ impl Worker {
     fn use_models(&mut self, spec: ModelSpec) {
         self.standing.lock().spec = self.models.is_some().then_some(spec);
         let footprint = self.models.as_ref().and_then(|models| models.footprint.as_ref());
-        self.cache = PrefixCache::with_memory(footprint.and_then(|known| known.budget(memory::available())));
+        let budget = footprint.and_then(|known| known.budget(memory::available()));
+        let engines = self.shared.as_ref().map_or(1, |shared| shared.engines);
+        self.cache = PrefixCache::with_memory(budget.map(|bytes| bytes / engines));
     }
 
     fn run(&mut self, request: &RunRequest, cancel: CancelToken) {
         let sender = self.events.of(request.run);
         let ignore_memory = self.standing.lock().ignore_memory;
+        let _turn = self.shared.as_ref().map(|shared| shared.together.enter());
         self.next_clip.give(&mut self.cache);
-        let (models, cache, rates) = (self.models.as_ref(), &mut self.cache, Some(&self.rates));
+        let (models, cache, rates) = (self.models.as_deref(), &mut self.cache, Some(&self.rates));
         let (next_clip, observer) = (&mut self.next_clip, self.observer.as_deref());
         let finished = guarded(&sender, || {
             let models = models.ok_or_else(no_models)?;
@@ -314,7 +391,8 @@ impl Worker {
 
     /// Measure the speed of finished runs until the engine is `busy`. A failure costs the figures and the context, no run.
     fn measure(&mut self, busy: &(dyn Fn() -> bool + Sync)) {
-        let Some(models) = self.models.as_ref().filter(|_| !self.trials.is_empty()) else { return };
+        let Some(models) = self.models.as_deref().filter(|_| !self.trials.is_empty()) else { return };
+        let _turn = self.shared.as_ref().map(|shared| shared.together.enter());
         let bench = Bench { models, sender: &self.events, busy, observer: self.observer.as_deref() };
         let (trials, cache) = (&mut self.trials, &mut self.cache);
         let measured = catch_unwind(AssertUnwindSafe(|| trials.measure(cache, &bench)));
@@ -342,11 +420,8 @@ fn load(
     sender: &EventSender,
     cancel: &CancelToken,
     footprint: impl FnOnce() -> Result<Option<Footprint>, Failure>,
-    freed: Option<u64>,
 ) -> Result<Models, Failure> {
-    let models = Models::load(spec, footprint()?, sender, cancel)?;
-    sender.send(ready(&models, freed));
-    Ok(models)
+    Models::load(spec, footprint()?, sender, cancel)
 }
 
 fn ready(models: &Models, freed_bytes: Option<u64>) -> EventKind {

@@ -38,7 +38,7 @@ impl Rig {
         let dir = tempfile::tempdir().unwrap();
         let clip = dir.path().join("clip.mp4");
         scenes::encode::mp4(&Scene::from_seed(11), &clip, 64, 48).unwrap();
-        let (handle, mut events) = Engine::start_after(|| {}, Some(Arc::new(ByPrompt))).unwrap();
+        let (handle, mut events) = Engine::start_after(|| {}, Some(Arc::new(ByPrompt)), None).unwrap();
         handle.send(Command::Load(spec(device))).unwrap();
         while !matches!(events.blocking_recv().unwrap().kind, EventKind::Ready(_)) {}
         Self { handle, events, clip, _dir: dir, next: 0 }
@@ -189,7 +189,7 @@ fn a_cancel_of_a_loading_that_failed_is_not_one_of_the_next() {
         let cancel = tokens.create(0);
         tokens.cancel(0);
         assert!(cancel.is_cancelled());
-        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancel, fits, None)).is_none());
+        assert!(guarded(&sender, || load(&spec(DeviceChoice::Cpu), &sender, &cancel, fits)).is_none());
         assert!(!tokens.create(0).is_cancelled());
     }
 }
@@ -201,7 +201,7 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
     let (sender, cancel) = (EventSender::new(events).of(1), CancelToken::default());
     let pair = spec(DeviceChoice::Cpu);
     let spec = ModelSpec { heads: vec![pair.target.with_file_name("sparrow")], ..pair };
-    let mut models = load(&spec, &sender, &cancel, || Ok(Footprint::read(&spec)), None).unwrap();
+    let mut models = load(&spec, &sender, &cancel, || Ok(Footprint::read(&spec))).unwrap();
     let mut cache = PrefixCache::new(u64::MAX);
     let mut run = |models: &Models, new_tokens, method| {
         let method = Method::preset(method).unwrap();
@@ -240,7 +240,7 @@ fn a_kept_context_grows_only_into_memory_that_is_there() {
 fn a_full_queue_refuses_a_run() {
     // Nothing takes commands from this queue.
     let ((commands, _inbox), (loader, _specs)) = (mpsc::channel(1), mpsc::channel(1));
-    let handle = EngineHandle { commands, loader, tokens: CancelTokens::default() };
+    let handle = EngineHandle { commands, loader: Some(loader), tokens: CancelTokens::default() };
     for command in [Command::IgnoreMemory, Command::Switch(Box::default())] {
         handle.send(command.clone()).unwrap();
         assert!(handle.send(command).unwrap_err().error.contains("queue is full"));

@@ -66,9 +66,9 @@ impl App {
         interrupt: &Interrupt,
     ) -> Result<Option<Ready>, Failure> {
         let mut first = None;
-        for engine in 0..self.options.parallel.max(1) {
-            // Connections are answered promptly, however busy the processors are.
-            let mut client = Client::start_in_background()?;
+        // Connections are answered promptly, however busy the processors are.
+        let clients = Client::start_together(self.options.parallel, true)?;
+        for (engine, mut client) in clients.into_iter().enumerate() {
             client.keep_speeds(self.defaults.speeds.clone())?;
             let model = engine % self.models.all().len();
             let loaded = self.models.load(model, &mut client, on, interrupt).await?;

@@ -156,7 +156,7 @@ impl ComputeDevice {
         !matches!(self.backend, Backend::Candle(_))
     }
 
-    /// True if attention within a window is computed.
+    /// True if attention within a window is computed ([`Ability::Windows`](crate::ops::Ability::Windows)).
     pub fn computes_windows(&self) -> bool {
         matches!(self.backend, Backend::Cpu)
     }

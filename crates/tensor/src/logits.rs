@@ -213,6 +213,18 @@ impl Logits {
         }
     }
 
+    /// The rows `start..start + count`, which share the values. Fails if there are fewer rows, or they are on a GPU through wgpu.
+    pub fn narrow(&self, start: usize, count: usize) -> Result<Self> {
+        if start.saturating_add(count) > self.shape().0 {
+            crate::bail!("no rows {start}+{count} of {} rows of logits", self.shape().0);
+        }
+        match self {
+            Self::Host(rows) => Ok(Self::Host(rows.narrow(start, count))),
+            Self::Candle(rows) => rows.narrow(start, count).map(Self::Candle),
+            Self::Gpu(_) => crate::bail!("rows of logits are taken on the CPU only"),
+        }
+    }
+
     /// `cap · tanh(logit / cap)` of all logits. Fails if they are on an accelerator.
     pub fn capped(self, cap: f32) -> Result<Self> {
         match self {

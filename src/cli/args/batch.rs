@@ -37,6 +37,9 @@ pub struct BatchArgs {
     /// Caption at most this many videos
     #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
+    /// Caption N videos or segments at once: their passes share each reading of the weights
+    #[arg(long, help_heading = MANY, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with = "stdin")]
+    pub parallel: Option<u32>,
     /// File with one prompt per line; each video gets one caption per prompt
     #[arg(long, help_heading = MANY, value_name = "FILE", conflicts_with_all = ["prompt", "preset"])]
     pub prompt_file: Option<PathBuf>,
@@ -70,6 +73,7 @@ impl BatchArgs {
             (self.existing != Existing::default(), "--existing"),
             (self.retry_failed, "--retry-failed"),
             (self.limit.is_some(), "--limit"),
+            (self.parallel.is_some(), "--parallel"),
             (self.prompt_file.is_some(), "--prompt-file"),
             (self.shard.is_some(), "--shard"),
             (self.stdin, "--stdin"),

@@ -45,6 +45,9 @@ pub struct IndexArgs {
     /// Caption at most this many videos
     #[arg(long, help_heading = INDEX, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
+    /// Caption N segments at once: their passes share each reading of the weights
+    #[arg(long, help_heading = INDEX, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub parallel: Option<u32>,
     /// Caption part I of N, or the part that Slurm (auto) or Kubernetes (auto/N) says
     #[arg(long, help_heading = INDEX, value_name = "I/N", allow_hyphen_values = true)]
     pub shard: Option<ShardChoice>,
@@ -93,10 +96,12 @@ fn imported(text: &str) -> Result<Imported, Infallible> {
 impl IndexArgs {
     /// The captioning that this is.
     pub fn caption(self) -> CaptionArgs {
-        let Self { videos, existing, retry_failed, limit, shard, segments, scenes, speech, run, .. } = self;
+        let Self {
+            videos, existing, retry_failed, limit, parallel, shard, segments, scenes, speech, run, ..
+        } = self;
         CaptionArgs {
             videos,
-            batch: BatchArgs { existing, retry_failed, limit, shard, ..BatchArgs::default() },
+            batch: BatchArgs { existing, retry_failed, limit, parallel, shard, ..BatchArgs::default() },
             part: PartArgs {
                 segments,
                 scenes,

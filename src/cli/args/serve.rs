@@ -35,7 +35,7 @@ pub struct ServeArgs {
     /// method
     #[arg(long, help_heading = SERVER, value_name = "FILE", conflicts_with_all = ["target", "mmproj", "lora", "drafter", "drafter_mmproj"])]
     pub models: Option<PathBuf>,
-    /// Number of engines, each with its own models and caches: the number of concurrent requests
+    /// Number of requests that are answered at once: their passes share each reading of the weights
     #[arg(long, help_heading = SERVER, value_name = "N", default_value_t = Options::default().parallel as u32, value_parser = value_parser!(u32).range(1..=64))]
     pub parallel: u32,
     /// Seconds that running answers may take to finish after Ctrl-C or SIGTERM; then they are cancelled

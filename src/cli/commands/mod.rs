@@ -33,7 +33,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{Cli, caption::CaptionArgs};
-use crate::cli::interrupt::{Interrupt, interrupted, listen, loading, runtime};
+use crate::cli::interrupt::{Interrupt, interrupted, listen, loading, loading_together, runtime};
 use crate::cli::output::new_file::{CHECK_DISK, Named, OutputFile};
 use crate::cli::output::{color, progress::Progress, report, session::event_line, terminal};
 use crate::cli::{config::Config, end::End, resolve};

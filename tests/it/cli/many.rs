@@ -216,6 +216,38 @@ fn two_processes_share_a_directory() {
 }
 
 #[test]
+fn videos_that_are_captioned_at_once_get_the_captions_that_each_gets_alone() {
+    let program = Program::new();
+    let names: Vec<String> = (0..9).map(|i| format!("clips/{i}.mp4")).collect();
+    clips(&program, &names);
+    fs::write(program.home().join("clips/bad.mp4"), "this is no video").unwrap();
+    let captions = |args: &[&str]| {
+        let args = [&["caption", "clips", "--dataset", "jsonl", "--json", "--frames", "3"], args].concat();
+        let run = program.run(&[&args[..], &["--max-new-tokens", "24"]].concat()).ends(5);
+        let file = program.home().join("clips/dataset.jsonl");
+        let of = |row: &Value| (row["video"].to_string(), row["caption"].to_string());
+        let captions: BTreeMap<String, String> = rows(&file).iter().map(of).collect();
+        fs::remove_file(file).unwrap();
+        fs::remove_dir_all(program.home().join("clips/.specreel")).ok();
+        (captions, run)
+    };
+    let (alone, _) = captions(&[]);
+    assert_eq!(alone.len(), 9);
+    let (at_once, run) = captions(&["--parallel", "4", "--verify=4"]);
+    assert_eq!(at_once, alone);
+    let last = run.last();
+    assert_eq!((&last["captioned"], &last["failed"], &last["broken"]), (&9.into(), &1.into(), &0.into()));
+    let events = events(&run.stdout);
+    let count = |kind: &str| events.iter().filter(|event| event["event"] == kind).count();
+    assert_eq!((count("ready"), count("done")), (1, 9), "models are loaded once");
+    let done = events.iter().filter(|event| event["event"] == "done");
+    let numbers: BTreeSet<u64> = done.filter_map(|event| event["run"].as_u64()).collect();
+    assert!(numbers.len() == 9 && numbers.iter().all(|number| (1..=10).contains(number)), "{numbers:?}");
+    program.run(&["caption", "clips", "--parallel", "0"]).ends(2);
+    program.run(&["caption", "--stdin", "--parallel", "2"]).ends(2);
+}
+
+#[test]
 fn parts_merge_to_what_one_run_writes() {
     let program = Program::new();
     let names: Vec<String> = (0..9).map(|i| format!("clips/{i}.mp4")).collect();

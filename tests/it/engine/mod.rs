@@ -18,6 +18,8 @@ use specreel_tensor::{DeviceChoice, WeightType};
 use specreel_video::Sampling;
 use tokio::sync::mpsc::Receiver;
 
+mod together;
+
 use crate::fixture;
 
 struct Rig {

@@ -8,7 +8,11 @@ mod server;
 mod stops;
 mod webui;
 
-use std::{fs, io::BufRead, path::Path};
+use std::{
+    fs,
+    io::{BufRead, Read as _},
+    path::Path,
+};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -338,6 +342,41 @@ fn the_name_under_which_a_model_was_given_is_accepted() {
     assert_eq!(server.get("/v1/models/org/some-model").1["id"], "org/some-model");
     assert_eq!(server.get("/v1/models/some/other").0, 404);
     assert_eq!(server.post("/v1/chat/completions", &ask(&json!({"model": "org/other"}), "demo")).0, 404);
+    assert_eq!(server.end("-INT"), Some(0));
+}
+
+#[test]
+fn requests_that_are_answered_at_once_get_the_answers_that_each_gets_alone() {
+    let request = |number: u64| {
+        let methods = ["naive", "autoregressive", "lvspec", "auto"];
+        let more = json!({
+            "max_tokens": 10 + 6 * (number % 4), "temperature": if number % 3 == 0 { 0.9 } else { 0.0 }, "seed": number, "stream": true,
+            "specreel": { "method": methods[number as usize % methods.len()], "frames": 4 },
+        });
+        ask(&more, ["demo", "demo:2"][number as usize % 2])
+    };
+    // As many requests at once.
+    let answers = |server: &Server, count: usize| -> Vec<String> {
+        let numbers: Vec<u64> = (0..9).collect();
+        let mut answers = Vec::new();
+        for numbers in numbers.chunks(count) {
+            let open: Vec<_> = numbers.iter().map(|&number| server.open(&request(number))).collect();
+            answers.extend(open.into_iter().map(|mut stream| {
+                let mut text = String::new();
+                stream.read_to_string(&mut text).unwrap();
+                let content =
+                    |data: &Value| data["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
+                chunks(&text).iter().filter_map(|(_, data)| content(data)).collect::<String>()
+            }));
+        }
+        answers
+    };
+    let alone = Server::start(Program::new(), &[]);
+    let expected = answers(&alone, 1);
+    assert!(expected.iter().all(|text| !text.is_empty()), "{expected:?}");
+    assert_eq!(alone.end("-INT"), Some(0));
+    let server = Server::start(Program::new(), &["--parallel", "3"]);
+    assert_eq!(answers(&server, 3), expected);
     assert_eq!(server.end("-INT"), Some(0));
 }
 

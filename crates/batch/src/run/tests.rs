@@ -53,7 +53,6 @@ fn attempt(
     let interrupt = Interrupt::default();
     let (mut outputs, mut kept) = (Outputs::open(options, clips).unwrap(), Kept::default());
     let mut batch = Batch {
-        client,
         interrupt: &interrupt,
         request: request(1, "naive"),
         part: Part::default(),
@@ -64,13 +63,55 @@ fn attempt(
     };
     change(&mut batch);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let ended = runtime.block_on(batch.run(clips.to_vec(), &mut outputs, &mut kept));
+    let ended =
+        runtime.block_on(batch.run(std::slice::from_mut(client), clips.to_vec(), &mut outputs, &mut kept));
     (ended, kept)
 }
 
 fn txt(prompts: &[&str]) -> Options {
     let prompts = prompts.iter().map(|prompt| (*prompt).to_owned()).collect();
     Options { sidecar: Some(Sidecar::Txt), prompts, ..Options::default() }
+}
+
+#[test]
+fn as_many_clips_are_captioned_at_once_as_there_are_engines() {
+    let dir = tempfile::tempdir().unwrap();
+    let clips = clips(dir.path(), &["a.mp4", "bad.mp4", "c.mp4", "d.mp4", "e.mp4"]);
+    let (first, one) = FakeEngine::silent();
+    let (second, two) = engine();
+    let interrupt = Interrupt::default();
+    let (mut outputs, mut kept) = (Outputs::open(txt(&["p"]), &clips).unwrap(), Kept::default());
+    let batch = Batch {
+        interrupt: &interrupt,
+        request: request(1, "naive"),
+        part: Part::default(),
+        said: &|_| Ok(None),
+        polish: Polish::default(),
+        limit: None,
+        verify: None,
+    };
+    // The first engine answers when all others are captioned.
+    let engine = first.clone();
+    let answers = std::thread::spawn(move || {
+        while second.requests().len() < 4 {
+            std::thread::yield_now();
+        }
+        let run = engine.requests()[0].run;
+        for kind in [started("naive"), prompt(), step("x"), done(StopReason::Eos, "late")] {
+            engine.emit(run, kind);
+        }
+        second.requests().iter().map(|request| request.run).collect::<Vec<u64>>()
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let mut engines = [one, two];
+    let summary = runtime.block_on(batch.run(&mut engines, clips, &mut outputs, &mut kept)).unwrap();
+    assert_eq!(answers.join().unwrap(), [2, 3, 4, 5]);
+    assert_eq!((summary.progress.captioned, summary.progress.failed), (4, 1));
+    let names: Vec<(&str, u64)> = kept.clips.iter().map(|(name, run, _)| (name.as_str(), *run)).collect();
+    assert_eq!(names, [("bad.mp4", 2), ("c.mp4", 3), ("d.mp4", 4), ("e.mp4", 5), ("a.mp4", 1)]);
+    assert_eq!(std::fs::read_to_string(dir.path().join("a.txt")).unwrap().trim(), "late");
+    let reads = |engine: &FakeEngine| engine.commands().iter().any(|c| matches!(c, Command::ReadNext(_)));
+    assert!(!reads(&first), "nobody knows which engine has the next clip");
 }
 
 #[test]

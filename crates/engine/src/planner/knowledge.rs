@@ -51,13 +51,15 @@ impl Planner<'_> {
             };
             learn_drafting(&mut rates, method, &profile, drafted, [prompt, stats.visual_tokens]);
         }
-        if let Some(further) = finished.further {
+        if let Some(further) = finished.further.filter(|_| !rates.is_shared()) {
             rates.learn_number(&further_key(&profile.target.identity), further.max(0.01));
         }
         if reason == StopReason::Eos {
             rates.learn_number(&length_key(&profile), stats.emitted.max(1) as f64);
         }
-        learn_writing(&mut rates, &plan.method, &profile, stats, prompt);
+        if !rates.is_shared() {
+            learn_writing(&mut rates, &plan.method, &profile, stats, prompt);
+        }
     }
 }
 

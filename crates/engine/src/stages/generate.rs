@@ -258,7 +258,10 @@ impl Runner<'_> {
             earlier: &plan.earlier,
             sampling: &plan.sampling,
             max_new_tokens: plan.max_new_tokens,
-            plain_passes: if autoregressive { PlainPasses::Never } else { PlainPasses::Share(PLAIN_SHARE) },
+            plain_passes: match autoregressive || self.shares_device() {
+                true => PlainPasses::Never,
+                false => PlainPasses::Share(PLAIN_SHARE),
+            },
             on_draft: Some(&on_draft),
         };
         let mut on = |mut step: Step| {
@@ -319,7 +322,7 @@ impl Runner<'_> {
         stats.timings.tk1_ms = median(full_ms).unwrap_or_default();
         stats.peak_memory_bytes = memory::peak();
         // Side by side, drafter and target may themselves need more processors than there are.
-        let alone = matches!(method.schedule, Schedule::Sequential {});
+        let alone = matches!(method.schedule, Schedule::Sequential {}) && !self.shares_device();
         stats.contention = contention.share().filter(|_| alone);
         pace.end(caption.reason);
         Ok(Written { caption, finished, pace, read_ms })
@@ -355,7 +358,9 @@ impl Runner<'_> {
             front_ms: front.shared_ms,
             drafter_ms: front.drafter_ms,
         };
-        stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
+        if !self.shares_device() {
+            stats.speedup = Speedup::of(BASELINE, stats.emitted, &measured);
+        }
         // Before the last event: a command that waits for it ends the process.
         self.planner().learn(plan, &finished, stats, context.prompt.ids.len(), reason);
         let stats = Box::new(stats.clone());

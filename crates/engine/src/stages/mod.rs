@@ -29,7 +29,7 @@ use crate::{
     timing::{Part, Rates, StagePace, rates},
 };
 use specreel_checkpoint::LoadProgress;
-use specreel_model::{family::VideoLlm, mac_count::MacCount};
+use specreel_model::{decoder::together::pause, family::VideoLlm, mac_count::MacCount};
 use specreel_record::{EventKind, Stage};
 
 pub(crate) use self::{
@@ -57,6 +57,11 @@ impl Runner<'_> {
         Planner { request, models, ignore_memory, rates }
     }
 
+    /// Whether other runs use the device meanwhile, so that times say nothing about this one.
+    pub(crate) fn shares_device(&self) -> bool {
+        self.rates.is_some_and(|rates| rates.lock().unwrap_or_else(PoisonError::into_inner).is_shared())
+    }
+
     /// Report progress; break if the run is cancelled.
     pub(crate) fn progress(&self, stage: Stage, done: usize, total: usize) -> ControlFlow<()> {
         self.report(stage, done, total, None)
@@ -80,6 +85,11 @@ impl Runner<'_> {
         }
         if let Some(ends) = self.idle {
             return if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
+        // Steps wait for each other where passes are computed together.
+        let waits = self.models.target.decoder().joins();
+        if !(waits && matches!(stage, Stage::Generate | Stage::Calibrate)) {
+            pause();
         }
         if self.cancel.is_cancelled() {
             return ControlFlow::Break(());

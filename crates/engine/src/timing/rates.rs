@@ -116,9 +116,21 @@ pub(crate) struct Rates {
     file: Option<PathBuf>,
     /// What the file does not have yet.
     changed: BTreeSet<String>,
+    /// Runs share the device, so their speeds are not learned.
+    is_shared: bool,
 }
 
 impl Rates {
+    /// Learn no speeds from now on: runs share the device with others.
+    pub(crate) fn set_shared(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// Whether times of runs say nothing about a run alone.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Keep measured speeds in this file from now on, and take over those that it has. A missing or damaged file is an empty one.
     pub(crate) fn keep_in(&mut self, file: PathBuf) {
         for (key, known) in read(&file) {
@@ -153,7 +165,9 @@ impl Rates {
 
     /// Take in the speed of a finished stage.
     pub(crate) fn learn(&mut self, key: &str, rate: Rate) {
-        self.learn_figure(key, Figure::Speed(rate));
+        if !self.is_shared {
+            self.learn_figure(key, Figure::Speed(rate));
+        }
     }
 
     /// Take in a number of a finished run, unless it is not one.

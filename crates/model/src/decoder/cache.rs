@@ -51,6 +51,16 @@ impl<D: DecoderOps> HybridCache<D> {
         Self { recurrence: Some(Recurrence { track: Track::default(), ahead: 0, states }), ..self }
     }
 
+    /// The keys and values of layers that attend within a window, or of those that see all slots.
+    pub(super) fn of(&self, sliding: bool) -> &D::Cache {
+        self.sliding.as_ref().filter(|_| sliding).unwrap_or(&self.attention)
+    }
+
+    /// As [`HybridCache::of`], to be changed.
+    pub(super) fn of_mut(&mut self, sliding: bool) -> &mut D::Cache {
+        self.sliding.as_mut().filter(|_| sliding).unwrap_or(&mut self.attention)
+    }
+
     /// Plan a pass.
     /// Errors: if a tree branches off where the recurrent state is not kept.
     pub(super) fn plan(&self, rows: usize, mask: &Mask) -> Result<Option<Recurring>> {

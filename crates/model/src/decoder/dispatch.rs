@@ -11,7 +11,7 @@ use super::{DraftVocabulary, Input, Logits, Mask, Pass, Positions, States, Taps,
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    Result, Weights,
+    Error, Result, Weights,
     fused::FusedMatrix,
     ops::{HeldWeights as _, Loaded, RowOps},
     store::check_maps,
@@ -115,17 +115,52 @@ impl Decoder {
         taps: &Taps,
         workspace: &mut Workspace,
     ) -> Result<Pass> {
-        let (c, input) = (self.config(), input.into());
+        self.check_layout(cache)?;
+        let pass =
+            self.0.pass(PassRequest { input: input.into(), positions, mask, cache, taps }, workspace)?;
+        check_maps()?;
+        Ok(pass)
+    }
+
+    /// [`Decoder::forward`] of several texts at once, in one reading of the weights: the results, in the order of the requests, are
+    /// those of a pass for each. The decoder [joins](DeviceDecoder::joins) passes; their rows are ids.
+    pub fn forward_together(
+        &self,
+        requests: Vec<PassRequest<'_>>,
+        workspace: &mut Workspace,
+    ) -> Vec<Result<Pass>> {
+        let refused = requests.iter().find_map(|request| self.check_layout(request.cache).err());
+        if let Some(error) = refused {
+            let problem = error.to_string();
+            return requests.iter().map(|_| Err(Error::Message(problem.clone()))).collect();
+        }
+        let mut passes = self.0.passes(requests, workspace);
+        if let Err(error) = check_maps() {
+            let problem = error.to_string();
+            passes.iter_mut().for_each(|pass| *pass = Err(Error::Message(problem.clone())));
+        }
+        passes
+    }
+
+    fn check_layout(&self, cache: &Cache) -> Result<()> {
+        let c = self.config();
         let (layout, got) = ([c.attention_layers(), c.kv_heads, c.head_dim], cache.layout());
         if layout != got {
             specreel_tensor::bail!(
                 "the decoder has the layout {layout:?} (attention layers, key heads, head width), the cache {got:?}"
             );
         }
-        let pass = self.0.pass(input, positions, mask, cache, taps, workspace)?;
-        check_maps()?;
-        Ok(pass)
+        Ok(())
     }
+}
+
+/// A pass over one cache; see [`Decoder::forward`].
+pub struct PassRequest<'a> {
+    pub input: Input<'a>,
+    pub positions: &'a Positions,
+    pub mask: &'a Mask,
+    pub cache: &'a mut Cache,
+    pub taps: &'a Taps,
 }
 
 /// What a [`Decoder`] does on every device.
@@ -230,16 +265,14 @@ pub trait DeviceDecoder: Send + Sync {
     /// `W x + b` of rows, `rows × outputs`. Fails if the rows have another width, or the matrix is of another device.
     fn project(&self, matrix: &Matrix, rows: &States, workspace: &mut Workspace) -> Result<States>;
 
+    /// True if passes over several caches are computed at once ([`Decoder::forward_together`]).
+    fn joins(&self) -> bool;
+
     /// [`Decoder::forward`] with a cache of the same layout.
-    fn pass(
-        &self,
-        input: Input<'_>,
-        positions: &Positions,
-        mask: &Mask,
-        cache: &mut Cache,
-        taps: &Taps,
-        workspace: &mut Workspace,
-    ) -> Result<Pass>;
+    fn pass(&self, request: PassRequest<'_>, workspace: &mut Workspace) -> Result<Pass>;
+
+    /// [`Decoder::forward_together`] with caches of the same layout.
+    fn passes(&self, requests: Vec<PassRequest<'_>>, workspace: &mut Workspace) -> Vec<Result<Pass>>;
 
     /// Run rows (`rows × width`) of an assistant through its layers, which attend to the slots of a target's cache, all of the rows at one
     /// position. The cache stays as it is. Fails if the model is no assistant, the rows have another width, or the cache is empty

@@ -25,11 +25,12 @@ mod run;
 pub mod self_test;
 pub mod sequence;
 mod shortlist;
+pub mod together;
 mod vocabulary;
 
 use specreel_tensor::Result;
 
-pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, SequenceCache, Workspace};
+pub use dispatch::{Cache, Decoder, DeviceDecoder, Matrix, PassRequest, SequenceCache, Workspace};
 pub use rope::Positions;
 pub use sequence::{Sequence, Staged};
 pub use vocabulary::DraftVocabulary;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Cache, Decoder, DraftVocabulary, Mask, Matrix, Pass, PassInput, Positions, Taps, Workspace,
+    Cache, Decoder, DraftVocabulary, Mask, Matrix, Pass, PassInput, PassRequest, Positions, Taps, Workspace,
     buffers::PassBuffers,
     cache::HybridCache,
     check_pass,
@@ -12,17 +12,17 @@ use super::{
     layer_inputs::LayerInputs,
     parts,
     rope::Rope,
-    run::CheckedPass,
+    run::{CheckedPass, Entering},
     shortlist::{self, ShortRows},
 };
 use crate::config::TextConfig;
 use specreel_checkpoint::Checkpoint;
 use specreel_tensor::{
-    CheckpointError, Result, Weights,
+    CheckpointError, Error, Result, Weights,
     attention::AttentionShape,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, RowPart},
+    ops::{Ability, DecoderOps, HeldWeights, Input, Loaded, Norm, Out, PassSpec, RowPart},
     states::{States, with_slice},
     store::check_maps,
 };
@@ -71,17 +71,25 @@ impl<D: DecoderOps> Clone for OnDevice<D> {
     }
 }
 
+/// The only one of some passes.
+fn only(mut passes: Vec<Pass>) -> Result<Pass> {
+    match (passes.pop(), passes.is_empty()) {
+        (Some(pass), true) => Ok(pass),
+        _ => specreel_tensor::bail!("a pass has another number of results"),
+    }
+}
+
 /// Check that a device computes a model's attention heads.
 fn check_heads<D: DecoderOps>(ops: &D, config: &TextConfig) -> Loaded<()> {
     let width = config.head_dim;
     let problem =
         format!("attention heads of {width} values: GPUs compute multiples of 8 up to 256, --device cpu any");
     let key = "model.layers.0.self_attn.k_proj.weight";
-    if config.gemma.is_some() && !ops.computes_windows() {
+    if config.gemma.is_some() && !ops.computes(Ability::Windows) {
         let problem = "attention within a window, which is computed on the CPU only: --device cpu";
         return Err(CheckpointError::tensor(key, problem));
     }
-    if ops.computes_heads(width) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
+    if ops.computes(Ability::Heads(width)) { Ok(()) } else { Err(CheckpointError::tensor(key, &problem)) }
 }
 
 impl<D: DecoderOps> OnDevice<D> {
@@ -177,6 +185,27 @@ impl<D: DecoderOps> OnDevice<D> {
         let width = embeddings.shape().1;
         let scaled = |values: &[f32]| values.iter().map(|value| value * self.embedding_scale).collect();
         States::new(with_slice(&embeddings, scaled)?, width)
+    }
+
+    /// Check that a request's inputs agree, and plan its pass. Returns the DeepStack levels of its rows as well.
+    fn check<'a>(&self, request: PassRequest<'a>) -> Result<(usize, CheckedPass<'a, D>)> {
+        let PassRequest { input, positions, mask, cache, taps } = request;
+        let c = &self.config;
+        let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
+            specreel_tensor::bail!("the decoder and the cache are on different devices")
+        };
+        if let Input::Ids(ids) = input {
+            self.check_ids(ids)?;
+        }
+        let first = taps.layers.as_ref().map_or(0, |layers| layers.start);
+        let width = match (self.entered(), self.layer_inputs.as_deref(), input) {
+            (Some(values), ..) => Some(values + c.hidden),
+            (None, Some(inputs), Input::States(_)) => Some(c.hidden + inputs.per_layer.values()),
+            _ => None,
+        };
+        let PassInput { rows, levels } = check_pass(input, positions, mask, cache.len(), first, c, width)?;
+        let recurring = cache.plan(rows, mask)?;
+        Ok((levels, CheckedPass { rows, positions, mask, recurring, cache, taps }))
     }
 
     fn check_ids(&self, ids: &[u32]) -> Result<()> {
@@ -341,32 +370,50 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         self.ops.project(&mut workspace.of::<D>()?.work, matrix.on::<D>(rows)?, rows)
     }
 
-    fn pass(
-        &self,
-        input: Input<'_>,
-        positions: &Positions,
-        mask: &Mask,
-        cache: &mut Cache,
-        taps: &Taps,
-        workspace: &mut Workspace,
-    ) -> Result<Pass> {
-        let c = &self.config;
-        let Some(cache) = cache.on_mut::<HybridCache<D>>() else {
-            specreel_tensor::bail!("the decoder and the cache are on different devices")
-        };
-        if let Input::Ids(ids) = input {
-            self.check_ids(ids)?;
+    fn joins(&self) -> bool {
+        let apart = self
+            .layers
+            .iter()
+            .any(|layer| layer.convolutions.is_some() || matches!(layer.mixer, Mixer::Linear { .. }));
+        self.ops.computes(Ability::Together) && !apart && self.entered().is_none()
+    }
+
+    fn pass(&self, request: PassRequest<'_>, workspace: &mut Workspace) -> Result<Pass> {
+        let input = request.input;
+        let (levels, pass) = self.check(request)?;
+        self.run(Entering { input, levels }, &mut [pass], workspace.of::<D>()?).and_then(only)
+    }
+
+    fn passes(&self, requests: Vec<PassRequest<'_>>, workspace: &mut Workspace) -> Vec<Result<Pass>> {
+        let mut ids = Vec::new();
+        let mut passes = Vec::with_capacity(requests.len());
+        let mut results = Vec::with_capacity(requests.len());
+        for request in requests {
+            let checked = match request.input {
+                Input::Ids(own) => self.check(request).map(|(_, pass)| (own, pass)),
+                Input::States(_) => Err(Error::Message("rows that are no text in a pass with others".into())),
+            };
+            results.push(match checked {
+                Ok((own, pass)) => {
+                    ids.extend_from_slice(own);
+                    passes.push(pass);
+                    None
+                }
+                Err(error) => Some(error),
+            });
         }
-        let first = taps.layers.as_ref().map_or(0, |layers| layers.start);
-        let width = match (self.entered(), self.layer_inputs.as_deref(), input) {
-            (Some(values), ..) => Some(values + c.hidden),
-            (None, Some(inputs), Input::States(_)) => Some(c.hidden + inputs.per_layer.values()),
-            _ => None,
+        let entering = Entering { input: Input::Ids(&ids), levels: 0 };
+        let done = match passes.is_empty() {
+            true => Ok(Vec::new()),
+            false => workspace.of::<D>().and_then(|buffers| self.run(entering, &mut passes, buffers)),
         };
-        let PassInput { rows, levels } = check_pass(input, positions, mask, cache.len(), first, c, width)?;
-        let recurring = cache.plan(rows, mask)?;
-        let checked = CheckedPass { input, levels, positions, mask, recurring };
-        self.run(&checked, cache, taps, workspace.of::<D>()?)
+        let failed = done.as_ref().err().map(ToString::to_string);
+        let mut done = done.unwrap_or_default().into_iter();
+        let result = |refused: Option<Error>| match refused {
+            Some(error) => Err(error),
+            None => done.next().ok_or_else(|| Error::Message(failed.clone().unwrap_or_default())),
+        };
+        results.into_iter().map(result).collect()
     }
 
     fn assist(
@@ -390,8 +437,17 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         let positions = Positions { axes: [axis.clone(), axis.clone(), axis] };
         let mask = Mask::Paths { shared: before, paths: vec![Vec::new(); count] };
         let input = Input::States(rows);
-        let checked = CheckedPass { input, levels: 0, positions: &positions, mask: &mask, recurring: None };
-        let pass = self.run(&checked, cache, &Taps::default(), workspace.of::<D>()?);
+        let taps = Taps::default();
+        let pass = CheckedPass {
+            rows: count,
+            positions: &positions,
+            mask: &mask,
+            recurring: None,
+            cache: &mut *cache,
+            taps: &taps,
+        };
+        let entering = Entering { input, levels: 0 };
+        let pass = self.run(entering, &mut [pass], workspace.of::<D>()?).and_then(only);
         // The rows have no keys and values: nothing was written to their slots.
         cache.truncate(before);
         pass
@@ -413,7 +469,8 @@ impl<D: DecoderOps> DeviceDecoder for OnDevice<D> {
         let (count, layers) = (rows.rows(), c.unbounded_layers());
         let mask = &Mask::Causal;
         let shape = self.shape();
-        let pass = PassSpec { rows: count, layers, shape, cos, sin, mask, window: None, probe: None };
+        let pass =
+            PassSpec { first: 0, rows: count, layers, shape, cos, sin, mask, window: None, probe: None };
         let PassBuffers { work, x, normed, qkv, .. } = workspace.of::<D>()?;
         ops.begin(work, &pass, &mut cache.attention)?;
         ops.load(work, &self.table, Input::States(rows), x)?;

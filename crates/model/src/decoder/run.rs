@@ -1,4 +1,4 @@
-//! A pass through the layers of a decoder, on any device.
+//! Passes through the layers of a decoder, on any device.
 
 use super::{
     Mask, Pass, Positions, Taps,
@@ -16,43 +16,66 @@ use specreel_tensor::{
 };
 
 /// A pass whose inputs agree with each other, the model and the cache.
-pub(super) struct CheckedPass<'a> {
-    pub(super) input: Input<'a>,
-    /// DeepStack levels after the embeddings or states of a row; 0 for text.
-    pub(super) levels: usize,
+pub(super) struct CheckedPass<'a, D: DecoderOps> {
+    pub(super) rows: usize,
     pub(super) positions: &'a Positions,
     pub(super) mask: &'a Mask,
     pub(super) recurring: Option<Recurring>,
+    pub(super) cache: &'a mut HybridCache<D>,
+    pub(super) taps: &'a Taps,
+}
+
+/// What enters the layers: the rows of some passes, one after another.
+pub(super) struct Entering<'a> {
+    pub(super) input: Input<'a>,
+    /// DeepStack levels after the embeddings or states of a row; 0 for text.
+    pub(super) levels: usize,
 }
 
 impl<D: DecoderOps> OnDevice<D> {
-    /// Run the rows of a pass through the layers; the cache grows by as many slots.
-    pub(super) fn run(
-        &self,
-        checked: &CheckedPass<'_>,
-        cache: &mut HybridCache<D>,
-        taps: &Taps,
-        buffers: &mut PassBuffers<D>,
-    ) -> Result<Pass> {
-        let (c, ops) = (&self.config, &self.ops);
-        let CheckedPass { input, levels, positions, mask, ref recurring } = *checked;
-        let rows = input.rows();
-        let part = taps.layers.clone().unwrap_or(0..self.layers.len());
-        let (entered, inputs) = (self.entered(), self.layer_inputs.as_deref());
-        let probe = taps.probe.as_ref();
-        let (cos, sin) = self.rope.tables(positions);
+    /// What the layers need to know of passes that are computed together: of those with full attention, and of those that attend
+    /// within a window, if the model has such layers.
+    fn specs<'a>(&self, passes: &[CheckedPass<'a, D>]) -> (Vec<PassSpec<'a>>, Option<Vec<PassSpec<'a>>>) {
+        let c = &self.config;
         let layers = c.unbounded_layers();
-        let pass = PassSpec { rows, layers, shape: self.shape(), cos, sin, mask, window: None, probe };
+        let mut first = 0;
+        let whole = passes.iter().map(|&CheckedPass { rows, positions, mask, taps, .. }| {
+            let ((cos, sin), probe, shape) = (self.rope.tables(positions), taps.probe.as_ref(), self.shape());
+            first += rows;
+            PassSpec { first: first - rows, rows, layers, shape, cos, sin, mask, window: None, probe }
+        });
+        let whole: Vec<_> = whole.collect();
+        let (Some(rope), Some(shape), Some(gemma)) = (&self.sliding_rope, self.sliding_shape(), &c.gemma)
+        else {
+            return (whole, None);
+        };
         // An assistant's row has no slot of its own, which a window counts.
         let absent = usize::from(c.assists.is_some());
-        let within = match (&self.sliding_rope, self.sliding_shape(), &c.gemma) {
-            (Some(rope), Some(shape), Some(gemma)) => {
-                let ((cos, sin), window) =
-                    (rope.tables(positions), Some(gemma.window.saturating_sub(absent).max(1)));
-                Some(PassSpec { rows, layers, shape, cos, sin, mask, window, probe: None })
-            }
-            _ => None,
-        };
+        let window = Some(gemma.window.saturating_sub(absent).max(1));
+        let within = passes.iter().zip(&whole).map(|(pass, &PassSpec { first, rows, mask, .. })| {
+            let (cos, sin) = rope.tables(pass.positions);
+            PassSpec { first, rows, layers, shape, cos, sin, mask, window, probe: None }
+        });
+        let within = Some(within.collect());
+        (whole, within)
+    }
+
+    /// Run the rows of passes through the layers, all at once; each cache grows by as many slots as its pass has rows.
+    ///
+    /// Several passes have text alone, and need a device that computes them [together](Ability::Together), and a model without
+    /// linear attention and convolutions.
+    pub(super) fn run(
+        &self,
+        entering: Entering<'_>,
+        passes: &mut [CheckedPass<'_, D>],
+        buffers: &mut PassBuffers<D>,
+    ) -> Result<Vec<Pass>> {
+        let (c, ops) = (&self.config, &self.ops);
+        let Entering { input, levels } = entering;
+        let rows = input.rows();
+        let part = passes.first().and_then(|pass| pass.taps.layers.clone()).unwrap_or(0..self.layers.len());
+        let (whole, within) = self.specs(passes);
+        let (entered, inputs) = (self.entered(), self.layer_inputs.as_deref());
         let PassBuffers {
             work,
             wide,
@@ -69,10 +92,12 @@ impl<D: DecoderOps> OnDevice<D> {
             added,
             convolved,
         } = buffers;
-        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
-            ops.begin(work, within, sliding)?;
+        for (number, pass) in passes.iter_mut().enumerate() {
+            if let (Some(within), Some(sliding)) = (&within, &mut pass.cache.sliding) {
+                ops.begin(work, &within[number], sliding)?;
+            }
+            ops.begin(work, &whole[number], &mut pass.cache.attention)?;
         }
-        ops.begin(work, &pass, &mut cache.attention)?;
         let all = RowPart::all(rows);
         if let Some(values) = entered {
             ops.load(work, &self.table, input, wide)?;
@@ -94,7 +119,8 @@ impl<D: DecoderOps> OnDevice<D> {
             ops.load(work, &self.table, input, wide)?;
             ops.columns(work, wide, 0..c.hidden, x)?;
         }
-        let mut tapped = vec![None; taps.after_layers.len()];
+        let mut tapped: Vec<Vec<Option<States>>> =
+            passes.iter().map(|pass| vec![None; pass.taps.after_layers.len()]).collect();
         let mut experts_read = Vec::new();
         // True if `projected` is yet to be added to the residual stream.
         let mut pending = false;
@@ -117,13 +143,14 @@ impl<D: DecoderOps> OnDevice<D> {
                     if let Some(picked) = picked {
                         ops.choose(work, mixed, picked, qkv)?;
                     }
-                    let (pass, attention) = match (&within, &mut cache.sliding) {
-                        (Some(within), Some(cache)) if *sliding => (within, cache),
-                        _ => (&pass, &mut cache.attention),
-                    };
-                    ops.store(work, pass, qkv, layer.head_norms(c.norm_eps), attention, *number)?;
+                    let specs = within.as_ref().filter(|_| *sliding).unwrap_or(&whole);
+                    for (spec, pass) in specs.iter().zip(&mut *passes) {
+                        let cache = pass.cache.of_mut(*sliding);
+                        ops.store(work, spec, qkv, layer.head_norms(c.norm_eps), cache, *number)?;
+                    }
                     let out = Out::before(&layer.output, attended);
-                    ops.attend(work, pass, qkv, attention, *number, out)?;
+                    let cache = |of: usize| passes[of].cache.of(*sliding);
+                    ops.attend(work, specs, qkv, &cache, *number, out)?;
                     if let Some(columns) = gated_by {
                         ops.choose(work, mixed, columns, gates)?;
                         ops.gate_by(work, gates, Gate::Sigmoid, Out::before(&layer.output, attended))?;
@@ -131,7 +158,10 @@ impl<D: DecoderOps> OnDevice<D> {
                     attended
                 }
                 Mixer::Linear { weights, number } => {
-                    let (Some(recurring), Some(states)) = (recurring, cache.states()) else {
+                    let [CheckedPass { recurring: Some(recurring), cache, .. }] = &mut *passes else {
+                        specreel_tensor::bail!("linear attention over several caches, or without a plan");
+                    };
+                    let Some(states) = cache.states() else {
                         specreel_tensor::bail!("the cache has no states for layers with linear attention");
                     };
                     let pass = RecurrentPass { plan: &recurring.plan, states, layer: *number };
@@ -197,7 +227,7 @@ impl<D: DecoderOps> OnDevice<D> {
             // The first levels belong to the first layers; the levels of skipped layers are not among the columns.
             let level = 1 + index - part.start;
             let deep = level <= levels && index < c.deepstack;
-            let tapped_here = taps.after_layers.contains(&index);
+            let tapped_here = passes.iter().any(|pass| pass.taps.after_layers.contains(&index));
             if (deep || tapped_here) && pending {
                 ops.add(work, x, all, projected)?;
                 pending = false;
@@ -206,26 +236,42 @@ impl<D: DecoderOps> OnDevice<D> {
                 ops.add_columns(work, x, wide, level * c.hidden..(level + 1) * c.hidden)?;
             }
             if tapped_here {
-                for (slot, &wanted) in tapped.iter_mut().zip(&taps.after_layers) {
-                    if wanted == index {
-                        *slot = Some(ops.keep(work, x)?);
+                let states = ops.keep(work, x)?;
+                for ((tapped, pass), spec) in tapped.iter_mut().zip(&*passes).zip(&whole) {
+                    for (slot, &wanted) in tapped.iter_mut().zip(&pass.taps.after_layers) {
+                        if wanted == index {
+                            *slot = Some(states.narrow(spec.first, spec.rows)?);
+                        }
                     }
                 }
             }
         }
         let residual = Residual { x, part: all, add: pending.then_some(&*projected) };
         ops.norm(work, residual, &self.norm, Out { rows: normed, next: None })?;
-        let after_layers: Option<Vec<States>> = tapped.into_iter().collect();
-        let after_layers = after_layers.ok_or_else(|| {
-            specreel_tensor::Error::Message(format!("the model has only {} layers", self.layers.len()))
-        })?;
         let states = ops.take(work, normed)?;
-        let before_norm = taps.before_norm.then(|| ops.take(work, x)).transpose()?;
-        let attention = ops.finish(work, &pass, &mut cache.attention)?;
-        if let (Some(within), Some(sliding)) = (&within, &mut cache.sliding) {
-            ops.finish(work, within, sliding)?;
+        let keeps_last = passes.iter().any(|pass| pass.taps.before_norm);
+        let before_norm = keeps_last.then(|| ops.take(work, x)).transpose()?;
+        let mut done = Vec::with_capacity(passes.len());
+        for (number, (pass, after_layers)) in passes.iter_mut().zip(tapped).enumerate() {
+            let spec = &whole[number];
+            let own = |states: &States| states.narrow(spec.first, spec.rows);
+            let after_layers: Option<Vec<States>> = after_layers.into_iter().collect();
+            let after_layers = after_layers.ok_or_else(|| {
+                specreel_tensor::Error::Message(format!("the model has only {} layers", self.layers.len()))
+            })?;
+            let attention = ops.finish(work, spec, &mut pass.cache.attention)?;
+            if let (Some(within), Some(sliding)) = (&within, &mut pass.cache.sliding) {
+                ops.finish(work, &within[number], sliding)?;
+            }
+            pass.cache.advance(pass.recurring.as_ref());
+            done.push(Pass {
+                states: own(&states)?,
+                before_norm: before_norm.as_ref().filter(|_| pass.taps.before_norm).map(own).transpose()?,
+                after_layers,
+                attention,
+                experts_read: experts_read.clone(),
+            });
         }
-        cache.advance(recurring.as_ref());
-        Ok(Pass { states, before_norm, after_layers, attention, experts_read })
+        Ok(done)
     }
 }

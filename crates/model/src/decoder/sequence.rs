@@ -12,7 +12,10 @@ use specreel_tensor::Result;
 use history::History;
 pub use staged::Staged;
 
-use super::{Cache, Decoder, Input, Logits, Mask, Pass, Positions, States, Taps, Workspace, with_slice};
+use super::{
+    Cache, Decoder, Input, Logits, Mask, Pass, PassRequest, Positions, States, Taps, Workspace, together,
+    with_slice,
+};
 
 /// A decoder with the cache of one sequence. Weights are shared, caches are not.
 pub struct Sequence {
@@ -256,7 +259,8 @@ impl Sequence {
         taps: &Taps,
     ) -> Result<Pass> {
         if self.below.is_empty() {
-            return self.decoder.forward(input, positions, mask, &mut self.cache, taps, &mut self.workspace);
+            let request = PassRequest { input, positions, mask, cache: &mut self.cache, taps };
+            return together::pass(&self.decoder, request, &mut self.workspace);
         }
         let (slots, workspace) = (self.cache.len(), &mut self.workspace);
         let above = staged::climb(&mut self.below, input, positions, mask, slots, workspace, &self.decoder)?;
@@ -287,7 +291,7 @@ impl Sequence {
 
     /// Logits (`rows × vocab`) of final states. Fails if the states have another width.
     pub fn logits(&mut self, states: &States) -> Result<Logits> {
-        self.decoder.logits(states, &mut self.workspace)
+        together::logits(&self.decoder, states, &mut self.workspace)
     }
 
     /// Wait until all queued work is done.

@@ -1,7 +1,8 @@
 //! Engines and the bounded queue in front of them.
 //!
-//! Each engine has a worker, which makes one run at a time. A run goes to an idle engine that has read its clip before, if there
-//! is one. Runs begin in the order in which they came, except that a few may begin before one whose model has to be loaded first.
+//! Each engine has a worker, which makes one run at a time; engines share models and passes ([`Client::start_together`]). A run
+//! goes to an idle engine that has read its clip before, if there is one. Runs begin in the order in which they came, except that a
+//! few may begin before one whose model has to be loaded first.
 //! Dropping a [`Ticket`] cancels its run, whether it waits or runs.
 
 mod worker;

@@ -109,6 +109,7 @@ impl Decoder {
         let head_dim = self.width / self.heads;
         let angles = rows * head_dim.div_ceil(2);
         PassSpec {
+            first: 0,
             rows,
             layers: self.layers.len(),
             shape: AttentionShape { heads, kv_heads: self.heads, head_dim },
@@ -168,13 +169,15 @@ impl Decoder {
             ops.norm(work, Residual { x, part: all, add }, &layer.norm, Out::before(&layer.qkv, input))?;
             ops.product(work, &layer.qkv, input, all, qkv)?;
             ops.store(work, &own_pass, qkv, None, own, index)?;
-            ops.attend(work, &own_pass, qkv, own, index, Out::before(&layer.output, attended))?;
+            let out = Out::before(&layer.output, attended);
+            ops.attend(work, std::slice::from_ref(&own_pass), qkv, &|_| &*own, index, out)?;
             ops.product(work, &layer.output, attended, all, sums)?;
 
             let residual = Residual { x, part: all, add: Some(sums) };
             ops.norm(work, residual, &layer.heard_norm, Out::before(&layer.heard_query, input))?;
             ops.product(work, &layer.heard_query, input, all, qkv)?;
-            ops.attend(work, &heard_pass, qkv, heard, index, Out::before(&layer.heard_output, attended))?;
+            let out = Out::before(&layer.heard_output, attended);
+            ops.attend(work, std::slice::from_ref(&heard_pass), qkv, &|_| &*heard, index, out)?;
             ops.product(work, &layer.heard_output, attended, all, sums)?;
 
             let feed_forward = &layer.feed_forward;

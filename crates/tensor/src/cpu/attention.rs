@@ -82,7 +82,7 @@ impl Mask {
 /// `out[r]` (`heads × head_dim`) = attention of the queries `q(r)` over the slots in use before the pass and the visible new
 /// ones, whose keys and values are already written.
 ///
-/// With `quantized`, `out` is quantized too; a head must then be whole blocks.
+/// With `quantized`, `out` is quantized too, to the values from a place on; a head must then be whole blocks.
 ///
 /// With a window, a row sees only so many of the last of its visible slots.
 ///
@@ -98,7 +98,7 @@ pub(crate) fn attend<'a>(
     (mask, window): (&Mask, Option<usize>),
     q: &(dyn Fn(usize) -> &'a [f32] + Sync),
     out: &mut [f32],
-    quantized: Option<DisjointRowsMut<'_>>,
+    quantized: Option<(DisjointRowsMut<'_>, usize)>,
     probe: Option<(&AttentionProbe, &mut ProbedLayer)>,
 ) {
     let AttentionShape { heads, kv_heads, head_dim: d } = shape;
@@ -216,8 +216,8 @@ pub(crate) fn attend<'a>(
                 // SAFETY: each row's head belongs to one unit.
                 unsafe {
                     out.slice(at, d).copy_from_slice(sum);
-                    if let Some(quantized) = &quantized {
-                        quantized.quantize(at, sum);
+                    if let Some((quantized, first)) = &quantized {
+                        quantized.quantize(first + at, sum);
                     }
                 }
                 if let Some((probe, peaks, shares)) = &probe {

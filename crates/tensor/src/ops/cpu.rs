@@ -47,7 +47,8 @@ impl CpuOps {
 #[derive(Default)]
 pub struct CpuWork {
     probed: ProbedLayer,
-    stats: Option<AttentionStats>,
+    /// Of the passes with a probe, each with its first row.
+    stats: Vec<(usize, AttentionStats)>,
     quantized: QuantizedRows,
     /// Gates and values before they are multiplied.
     gate_up: Vec<f32>,

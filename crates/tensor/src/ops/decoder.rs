@@ -50,6 +50,8 @@ impl<'a> From<&'a [u32]> for Input<'a> {
 /// What the layers of a pass have in common.
 #[derive(Debug)]
 pub struct PassSpec<'a> {
+    /// The first of its rows among those that are computed together: those of the passes before it come first.
+    pub first: usize,
     pub rows: usize,
     /// Number of the model's layers, over which attention is averaged.
     pub layers: usize,
@@ -62,6 +64,17 @@ pub struct PassSpec<'a> {
     /// Of these slots a row sees only so many of the last, its own among them; `None` = all.
     pub window: Option<usize>,
     pub probe: Option<&'a AttentionProbe>,
+}
+
+/// What a device may compute or not.
+#[derive(Clone, Copy, Debug)]
+pub enum Ability {
+    /// Attention of heads of this width.
+    Heads(usize),
+    /// Attention within [windows](PassSpec::window).
+    Windows,
+    /// The rows of passes over several caches at once, in all operations but linear attention.
+    Together,
 }
 
 /// Norms of the queries and keys in each head.
@@ -94,20 +107,12 @@ pub trait DecoderOps: RowOps {
     /// The states of all layers with linear attention, and their log.
     type Recurrent: RecurrentStates;
     /// Keys and values of one sequence.
-    type Cache: DeviceCache;
+    type Cache: DeviceCache + 'static;
 
     /// True if a row's result has the same bits among any other rows.
     fn is_batch_invariant(&self) -> bool;
 
-    /// True if attention of heads of this width is computed.
-    fn computes_heads(&self, _head_dim: usize) -> bool {
-        true
-    }
-
-    /// True if attention within [windows](PassSpec::window) is computed.
-    fn computes_windows(&self) -> bool {
-        false
-    }
+    fn computes(&self, ability: Ability) -> bool;
 
     /// Load a layer of experts. Fails if the device does not compute it, and as [`RowOps::matrix`].
     fn experts(&self, layer: Experts<FusedMatrix>, checkpoint: &dyn Weights)
@@ -169,7 +174,7 @@ pub trait DecoderOps: RowOps {
     ) -> Result<Option<usize>>;
 
     /// Norm the queries and keys of `qkv` (`rows × (heads + 2 · kv_heads) · head_dim`) in each head, if the model does, rotate
-    /// them, and write keys and values to the slots after those in use. Rows that hold queries alone (`rows × heads · head_dim`)
+    /// them, and write keys and values to the slots after those in use: of the rows of this pass alone. Rows that hold queries alone (`rows × heads · head_dim`)
     /// are normed and rotated: keys and values are another layer's.
     fn store(
         &self,
@@ -181,13 +186,14 @@ pub trait DecoderOps: RowOps {
         layer: usize,
     ) -> Result<()>;
 
-    /// `out` (`rows × heads · head_dim`) = attention of the rotated queries over the visible slots of a layer.
-    fn attend(
+    /// `out` (`rows × heads · head_dim`) = attention of the rotated queries of all passes over the visible slots of a layer, each in
+    /// its own cache. Fails if there are several passes on a device that does not compute them [together](Ability::Together).
+    fn attend<'c>(
         &self,
         work: &mut Self::Work,
-        pass: &PassSpec<'_>,
+        passes: &[PassSpec<'_>],
         qkv: &Self::Rows,
-        cache: &Self::Cache,
+        caches: &dyn Fn(usize) -> &'c Self::Cache,
         layer: usize,
         out: Out<'_, Self>,
     ) -> Result<()>;

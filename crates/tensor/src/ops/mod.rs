@@ -28,7 +28,7 @@ mod tower;
 
 pub use self::{
     cpu::{CpuOps, CpuWork, WORKSPACE},
-    decoder::{DecoderOps, HeadNorms, Input, NO_EXPERTS, PassSpec, TunedOps},
+    decoder::{Ability, DecoderOps, HeadNorms, Input, NO_EXPERTS, PassSpec, TunedOps},
     gpu::GpuOps,
     rows::{HeldWeights, Loaded, Norm, Out, Residual, RowOps, RowPart},
     tensors::TensorOps,

@@ -78,7 +78,7 @@ fn sample(args: &CaptionArgs, plan: &Plan, todo: &[&Clip]) -> Result<Option<Samp
     for number in 0..samples {
         let clip = todo[number * todo.len() / samples];
         let prompt = plan.prompts.first().map(String::as_str).unwrap_or_default();
-        let request = match plan.batch(&mut client, &interrupt, &said).sample(clip, prompt) {
+        let request = match plan.batch(&interrupt, &said).sample(clip, prompt) {
             Ok(request) => RunRequest { run: number as u64 + 1, estimate_only: true, ..request },
             Err(failure) => {
                 bad.push((clip.path(), failure));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::*;
 use crate::cli::interrupt;
-use specreel_batch::{Report, rows::object};
+use specreel_batch::rows::object;
 
 /// Lines that may wait to be captioned.
 const WAITING: usize = 2;
@@ -96,10 +96,6 @@ fn lines() -> io::Result<Receiver<io::Result<Result<Line, Invalid>>>> {
     Ok(receiver)
 }
 
-struct Silent;
-
-impl Report for Silent {}
-
 /// Caption videos as they are asked for, until stdin ends.
 pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
     let mut client = Client::start()?;
@@ -127,19 +123,19 @@ pub fn run(args: &CaptionArgs, plan: &Plan) -> Result<i32, End> {
         let answer = match line? {
             Ok(Line { video, prompt }) => {
                 let said = |clip: &Path| plan.said(clip, &interrupt);
-                let mut batch = plan.batch(&mut client, &interrupt, &said);
+                let mut batch = plan.batch(&interrupt, &said);
                 if let Some(prompt) = prompt {
                     batch.request.prompt = limited(prompt, args.run.max_words);
                     // The preset's prompt was replaced.
                     batch.request.preset = None;
                 }
                 if let Some(path) = ahead.and_then(|line| file(&line.video).ok()) {
-                    batch.ahead(&path);
+                    batch.ahead(&client, &path);
                 }
                 let prompt = batch.request.prompt.clone();
                 let name = video.to_string_lossy();
                 let ended = match file(&video) {
-                    Ok(path) => runtime.block_on(batch.one(&path, &mut run, &mut Silent)).map_err(halted)?,
+                    Ok(path) => runtime.block_on(batch.one(&mut client, &path, &mut run)).map_err(halted)?,
                     Err(failure) => Err(failure),
                 };
                 match ended {

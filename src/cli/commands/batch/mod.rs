@@ -83,12 +83,11 @@ impl Plan {
 
     fn batch<'a>(
         &self,
-        client: &'a mut Client,
         interrupt: &'a Interrupt,
         said: &'a dyn Fn(&Path) -> Result<Option<Transcript>, Failure>,
     ) -> Batch<'a> {
         let (request, part, polish) = (self.request.clone(), self.part, self.polish.clone());
-        Batch { client, interrupt, request, part, said, polish, limit: self.limit, verify: self.verify }
+        Batch { interrupt, request, part, said, polish, limit: self.limit, verify: self.verify }
     }
 
     /// What is said in a clip. Fails if it is interrupted, or the sound cannot be decoded.
@@ -150,7 +149,8 @@ pub fn run_into(args: &CaptionArgs, config: &Config, store: Option<Box<dyn Store
     }
     outputs.prepare()?;
 
-    let (mut client, interrupt) = loading(plan.models.clone(), args.run.ignore_memory)?;
+    let engines = args.batch.parallel.unwrap_or(1) as usize;
+    let (mut clients, interrupt) = loading_together(engines, &plan.models, args.run.ignore_memory)?;
     let mut report = Reporter::new(
         &args.output,
         outputs.are_none(),
@@ -162,8 +162,8 @@ pub fn run_into(args: &CaptionArgs, config: &Config, store: Option<Box<dyn Store
     }
     let unreadable = found.unreadable.len();
     let said = |clip: &Path| plan.said(clip, &interrupt);
-    let mut batch = plan.batch(&mut client, &interrupt, &said);
-    let ended = runtime()?.block_on(batch.run(clips, &mut outputs, &mut report));
+    let batch = plan.batch(&interrupt, &said);
+    let ended = runtime()?.block_on(batch.run(&mut clients, clips, &mut outputs, &mut report));
     report.clear();
     let summary = ended.map_err(halted)?;
     report.summary(&summary, unreadable)?;

@@ -20,7 +20,7 @@ use crate::{
     experts::Experts,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _},
+    ops::{Ability, DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _},
     recurrent::RecurrentPass,
     states::{HostRows, States, with_slice},
 };
@@ -67,7 +67,7 @@ impl DecoderOps for CpuOps {
         true
     }
 
-    fn computes_windows(&self) -> bool {
+    fn computes(&self, _: Ability) -> bool {
         true
     }
 
@@ -113,7 +113,10 @@ impl DecoderOps for CpuOps {
 
     fn begin(&self, work: &mut CpuWork, pass: &PassSpec<'_>, cache: &mut CpuCache) -> Result<()> {
         cache.reserve(pass.rows);
-        work.stats = pass.probe.map(|_| AttentionStats::default());
+        if pass.first == 0 {
+            work.stats.clear();
+        }
+        work.stats.extend(pass.probe.map(|_| (pass.first, AttentionStats::default())));
         Ok(())
     }
 
@@ -152,7 +155,8 @@ impl DecoderOps for CpuOps {
         let ((q, kv), d, rows) = (widths(pass.shape), pass.shape.head_dim, pass.rows);
         let (half, fused) = (d / 2, qkv.width());
         let rotated = fused.min(q + kv);
-        let values = DisjointSliceMut::new(&mut qkv.values);
+        let own = &mut qkv.values[pass.first * fused..][..rows * fused];
+        let values = DisjointSliceMut::new(own);
         let unit = |r: usize| {
             let (cos, sin) = (&pass.cos[r * half..][..half], &pass.sin[r * half..][..half]);
             // SAFETY: each row belongs to one unit.
@@ -177,41 +181,46 @@ impl DecoderOps for CpuOps {
             return Ok(());
         }
         cache.write(layer, rows, |r| {
-            let row = &qkv.values[r * fused..(r + 1) * fused];
+            let row = &own[r * fused..(r + 1) * fused];
             (&row[q..q + kv], &row[q + kv..])
         });
         Ok(())
     }
 
-    fn attend(
+    fn attend<'c>(
         &self,
         work: &mut CpuWork,
-        pass: &PassSpec<'_>,
+        passes: &[PassSpec<'_>],
         qkv: &CpuRows,
-        cache: &CpuCache,
+        caches: &dyn Fn(usize) -> &'c CpuCache,
         layer: usize,
         Out { rows: out, next }: Out<'_, Self>,
     ) -> Result<()> {
-        let ((q, _), rows, shape) = (widths(pass.shape), pass.rows, pass.shape);
+        let Some(shape) = passes.first().map(|pass| pass.shape) else { return Ok(()) };
+        let ((q, _), rows) = (widths(shape), qkv.rows);
         // Rows without keys and values attend to what is in the cache.
         let stride = qkv.width();
         let forms = next.map_or_else(Forms::default, Linear::forms);
         let in_place = forms.any() && shape.head_dim.is_multiple_of(forms.block());
         out.reserve(rows, q);
         let quantized = in_place.then(|| out.quantized.resize(forms, rows, q));
-        attention::attend(
-            cache,
-            layer,
-            shape,
-            rows,
-            (pass.mask, pass.window),
-            &|r| &qkv.values[r * stride..r * stride + q],
-            &mut out.values,
-            quantized,
-            pass.probe.map(|probe| (probe, &mut work.probed)),
-        );
-        if let (Some(stats), Some(probe)) = (&mut work.stats, pass.probe) {
-            work.probed.add_to(stats, probe, shape, pass.layers);
+        for (number, pass) in passes.iter().enumerate() {
+            let (first, rows) = (pass.first, pass.rows);
+            attention::attend(
+                caches(number),
+                layer,
+                shape,
+                rows,
+                (pass.mask, pass.window),
+                &|r| &qkv.values[(first + r) * stride..][..q],
+                &mut out.values[first * q..][..rows * q],
+                quantized.map(|quantized| (quantized, first * q)),
+                pass.probe.map(|probe| (probe, &mut work.probed)),
+            );
+            let stats = work.stats.iter_mut().find(|(of, _)| *of == first);
+            if let (Some((_, stats)), Some(probe)) = (stats, pass.probe) {
+                work.probed.add_to(stats, probe, shape, pass.layers);
+            }
         }
         match quantized {
             Some(quantized) => quantized.finish(&out.values, rows),
@@ -246,7 +255,8 @@ impl DecoderOps for CpuOps {
         cache: &mut CpuCache,
     ) -> Result<Option<AttentionStats>> {
         cache.advance(pass.rows);
-        Ok(work.stats.take())
+        let own = work.stats.iter().position(|(of, _)| pass.probe.is_some() && *of == pass.first);
+        Ok(own.map(|own| work.stats.swap_remove(own).1))
     }
 
     fn logits(&self, work: &mut CpuWork, head: &Linear, states: &States) -> Result<Logits> {

@@ -20,7 +20,9 @@ use crate::{
         recurrent::{Recurrent, mixing::GpuLinear},
     },
     logits::{GpuLogits, Logits},
-    ops::{DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _, TunedOps},
+    ops::{
+        Ability, DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _, TunedOps,
+    },
     recurrent::RecurrentPass,
     states::{States, with_slice},
 };
@@ -55,8 +57,11 @@ impl DecoderOps for GpuOps {
         self.gpu.is_batch_invariant()
     }
 
-    fn computes_heads(&self, head_dim: usize) -> bool {
-        attention::computes(head_dim)
+    fn computes(&self, ability: Ability) -> bool {
+        match ability {
+            Ability::Heads(width) => attention::computes(width),
+            Ability::Windows | Ability::Together => false,
+        }
     }
 
     fn chunk(&self) -> usize {
@@ -201,21 +206,22 @@ impl DecoderOps for GpuOps {
         })?)
     }
 
-    fn attend(
+    fn attend<'c>(
         &self,
         work: &mut GpuWork,
-        pass: &PassSpec<'_>,
+        passes: &[PassSpec<'_>],
         qkv: &Rows,
-        cache: &GpuCache,
+        caches: &dyn Fn(usize) -> &'c GpuCache,
         layer: usize,
         out: Out<'_, Self>,
     ) -> Result<()> {
+        let [pass] = passes else { crate::bail!("{} passes at once on a GPU", passes.len()) };
         let stream = work.stream(&self.gpu);
         let Some(attention) = &mut work.attention else {
             crate::bail!("no pass has begun");
         };
         let (stream, gaze) = (&mut stream.lock(), work.gaze.as_mut().filter(|_| pass.probe.is_some()));
-        Ok(cache.with(|cache| attention.attend(stream, qkv, cache, layer, out.rows, gaze))?)
+        Ok(caches(0).with(|cache| attention.attend(stream, qkv, cache, layer, out.rows, gaze))?)
     }
 
     fn mix(

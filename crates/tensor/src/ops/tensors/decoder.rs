@@ -20,7 +20,9 @@ use crate::{
     experts::Experts,
     fused::FusedMatrix,
     logits::Logits,
-    ops::{DecoderOps, HeadNorms, HeldWeights, Input, Loaded, NO_EXPERTS, Out, PassSpec, RowOps as _},
+    ops::{
+        Ability, DecoderOps, HeadNorms, HeldWeights, Input, Loaded, NO_EXPERTS, Out, PassSpec, RowOps as _,
+    },
     recurrent::RecurrentPass,
     states::States,
 };
@@ -51,6 +53,10 @@ impl DecoderOps for TensorOps {
 
     fn is_batch_invariant(&self) -> bool {
         false
+    }
+
+    fn computes(&self, ability: Ability) -> bool {
+        matches!(ability, Ability::Heads(_))
     }
 
     fn chunk(&self) -> usize {
@@ -169,17 +175,20 @@ impl DecoderOps for TensorOps {
         Ok(())
     }
 
-    fn attend(
+    fn attend<'c>(
         &self,
         work: &mut TensorWork,
-        _: &PassSpec<'_>,
+        passes: &[PassSpec<'_>],
         qkv: &TensorRows,
-        cache: &TensorCache,
+        caches: &dyn Fn(usize) -> &'c TensorCache,
         layer: usize,
         out: Out<'_, Self>,
     ) -> Result<()> {
+        if passes.len() != 1 {
+            crate::bail!("{} passes at once in candle's tensors", passes.len());
+        }
         let pass = work.pass()?;
-        let (keys, values) = cache.layer(layer, pass.attention.slots)?;
+        let (keys, values) = caches(0).layer(layer, pass.attention.slots)?;
         out.rows.0 = Some(pass.attention.run(qkv.get()?, &keys, &values, pass.probe.as_mut())?);
         Ok(())
     }
