@@ -60,7 +60,8 @@ pub struct Moment {
     pub text: String,
     /// The model that wrote it, or the file that it comes from.
     pub model: Option<String>,
-    /// How well it fits; higher is better. By words alone it is the score of BM25; with meanings it is a sum of reciprocal ranks.
+    /// How well it fits; higher is better. By words alone it is the score of BM25, or 0 if each of the words is in most captions
+    /// of a large index; with meanings it is a sum of reciprocal ranks.
     pub score: f64,
 }
 

@@ -13,6 +13,8 @@ pub struct Query {
     pub(crate) expression: String,
     /// The exclusions, for `MATCH`.
     pub(crate) excluded: Option<String>,
+    /// The wanted words, phrases and prefixes, each for `MATCH`.
+    pub(crate) terms: Vec<String>,
     /// The wanted words, as they were typed.
     pub(crate) wanted: String,
 }
@@ -53,7 +55,7 @@ struct Term {
 impl Query {
     pub fn parse(typed: &str) -> Result<Self, QueryError> {
         let (mut wanted, mut excluded): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        let (mut joins, mut said) = (false, Vec::new());
+        let (mut joins, mut all, mut said) = (false, Vec::new(), Vec::new());
         for term in terms(typed) {
             if !term.is_phrase && !term.is_excluded && term.text == "OR" {
                 joins = !wanted.is_empty();
@@ -66,19 +68,21 @@ impl Query {
                     continue;
                 }
                 (false, true, Some(last)) => last.extend([" OR ", &words]),
-                (false, ..) => wanted.push(words),
+                (false, ..) => wanted.push(words.clone()),
             }
+            all.push(words);
             said.push(term.text);
         }
         match (wanted.is_empty(), excluded.is_empty()) {
             (true, true) => Err(QueryError::Empty),
             (true, false) => Err(QueryError::OnlyExcludes),
             (false, _) => {
-                let all: Vec<String> = wanted.iter().map(|group| format!("({group})")).collect();
+                let groups: Vec<String> = wanted.iter().map(|group| format!("({group})")).collect();
                 let not: String = excluded.iter().map(|words| format!(" NOT {words}")).collect();
                 Ok(Self {
-                    expression: format!("({}){not}", all.join(" AND ")),
+                    expression: format!("({}){not}", groups.join(" AND ")),
                     excluded: (!excluded.is_empty()).then(|| excluded.join(" OR ")),
+                    terms: all,
                     wanted: said.join(" "),
                 })
             }
@@ -99,6 +103,7 @@ impl Query {
             false => Ok(Self {
                 expression: quoted.join(" OR "),
                 excluded: None,
+                terms: quoted,
                 wanted: question.trim().to_owned(),
             }),
         }
@@ -155,6 +160,7 @@ mod tests {
         assert_eq!(parsed(r#"he said "well"#), r#"(("he") AND ("said") AND ("well"))"#);
         let query = Query::parse(r#"car* OR "red van" -"red car" -bus"#).unwrap();
         assert_eq!(query.wanted, "car red van");
+        assert_eq!(query.terms, [r#""car"*"#, r#""red van""#]);
         assert_eq!(query.excluded.as_deref(), Some(r#""red car" OR "bus""#));
         assert_eq!(parsed("OR a OR"), r#"(("a"))"#);
         assert_eq!(parsed("- a NOT NEAR(b"), r#"(("a") AND ("NOT") AND ("NEAR(b"))"#);

@@ -2,7 +2,7 @@
 
 use std::path::{MAIN_SEPARATOR, PathBuf};
 
-use rusqlite::types::Value;
+use rusqlite::{params, types::Value};
 use specreel_client::moments::{Filter, Kind, Moment, MomentFinder, Part, Search};
 use specreel_os::names;
 use specreel_record::Failure;
@@ -13,6 +13,20 @@ use super::{Index, IndexFile, Query, file::absolute};
 const MARKS: [char; 2] = ['\u{2}', '\u{3}'];
 /// Approximate number of words in an excerpt.
 const EXCERPT: i64 = 24;
+/// Number of captions that are ranked in about ten milliseconds.
+const FEW: i64 = 5000;
+
+/// The score of a moment by words, and the order of moments, in SQL.
+struct Order {
+    score: &'static str,
+    by: &'static str,
+}
+
+/// Best first, and by path and time among equals.
+const BEST: Order = Order { score: "-bm25(words)", by: "score DESC, videos.path, start_s, captions.id" };
+/// The captions that were written last first. The full-text index is read in this order, and only as far as
+/// moments are wanted.
+const NEWEST: Order = Order { score: "0.0", by: "words.rowid DESC" };
 
 impl MomentFinder for IndexFile {
     fn find(&self, words: &str, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
@@ -39,33 +53,66 @@ impl Index {
     /// Fails like [`MomentFinder::find`].
     pub fn search(&self, query: &Query, search: Search<'_>) -> Result<Vec<Moment>, Failure> {
         let Search { filter, most, read } = search;
-        let by_words = self.find_moments(query, filter, most)?;
         let models = if read.is_some() { self.meaning_models()? } else { Vec::new() };
-        let Some(read) = read.filter(|_| !models.is_empty()) else { return Ok(by_words) };
+        let Some(read) = read.filter(|_| !models.is_empty()) else {
+            return self.find_moments(query, filter, most);
+        };
         match read(&query.wanted)?.filter(|meaning| models.contains(&meaning.model)) {
-            None => Ok(by_words),
-            Some(meaning) => Ok(joined([by_words, self.near(&meaning, query, filter, most)?], most)),
+            None => self.find_moments(query, filter, most),
+            Some(meaning) => {
+                let by_words = self.moments_by(&BEST, query, filter, most)?;
+                Ok(joined([by_words, self.near(&meaning, query, filter, most)?], most))
+            }
         }
     }
 
-    /// The moments with these words, best first, and by path and time among equals. Fails if the index cannot
+    /// The moments with these words, best first, and by path and time among equals. If each of the words is in
+    /// most captions of a large index, the captions that were written last come first. Fails if the index cannot
     /// be read.
     pub fn find_moments(&self, query: &Query, filter: &Filter, most: usize) -> Result<Vec<Moment>, Failure> {
+        let is_in_most = self.is_in_most(query).map_err(|error| self.failure(&error))?;
+        self.moments_by(if is_in_most { &NEWEST } else { &BEST }, query, filter, most)
+    }
+
+    /// True if each wanted term is in more than half of all captions, and in more than a few. BM25 gives such
+    /// terms the smallest possible weight, and ranking all of their captions takes long.
+    fn is_in_most(&self, query: &Query) -> rusqlite::Result<bool> {
+        let mut more = self.connection.prepare_cached(
+            "SELECT 1 FROM words WHERE words MATCH ?1
+             LIMIT 1 OFFSET max(?2, (SELECT count(*) FROM captions) / 2)",
+        )?;
+        for term in &query.terms {
+            if !more.exists(params![term, FEW])? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The moments with these words in an order. Fails if the index cannot be read.
+    fn moments_by(
+        &self,
+        order: &Order,
+        query: &Query,
+        filter: &Filter,
+        most: usize,
+    ) -> Result<Vec<Moment>, Failure> {
+        let Order { score, by } = order;
         let (conditions, mut values) = conditions(filter);
         let sql = format!(
             "SELECT videos.path, start_s, end_s, kind, model, captions.text, snippet(words, 0, char(2), char(3), '…', {EXCERPT}),
-                    bm25(words) AS rank_
+                    {score} AS score
              FROM words JOIN captions ON captions.id = words.rowid
              JOIN sources ON sources.id = captions.source JOIN videos ON videos.id = sources.video
-             WHERE words MATCH ? {conditions} ORDER BY rank_, videos.path, start_s, captions.id LIMIT ?"
+             WHERE words MATCH ? {conditions} ORDER BY {by} LIMIT ?"
         );
         values.insert(0, query.expression.clone().into());
         values.push(i64::try_from(most).unwrap_or(i64::MAX).into());
         let read = || {
             let mut found = self.connection.prepare_cached(&sql)?;
             let hits = found.query_map(rusqlite::params_from_iter(values), |row| {
-                let (excerpt, rank): (String, f64) = (row.get(6)?, row.get(7)?);
-                Ok(Moment { parts: parts(&excerpt), score: -rank, ..moment(row)? })
+                let excerpt: String = row.get(6)?;
+                Ok(Moment { parts: parts(&excerpt), score: row.get(7)?, ..moment(row)? })
             })?;
             hits.collect::<rusqlite::Result<Vec<Moment>>>()
         };
@@ -240,6 +287,46 @@ mod tests {
         assert_eq!(of(Filter { shorter_s: Some(2.0), ..Filter::default() }), [0.0]);
         assert_eq!(of(Filter { since_ms: Some(i64::MAX), ..Filter::default() }), [0.0; 0]);
         assert_eq!(of(Filter { until_ms: Some(i64::MAX), ..Filter::default() }).len(), 3);
+    }
+
+    #[test]
+    fn words_of_most_captions_are_listed_from_the_newest_and_rarer_words_are_ranked() {
+        let (dir, mut index) = index(&[]);
+        let mut add = |name: &str, count: u32, text: &dyn Fn(u32) -> &'static str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            let line = |at: u32| {
+                let start = f64::from(at);
+                (Some(Span { start, end: start + 1.0 }), text(at).to_owned())
+            };
+            let import =
+                Import { kind: Kind::Seen, from: name.into(), lines: (0..count).map(line).collect() };
+            assert!(index.import(&Clip::of_file(&path), &import).unwrap());
+        };
+        add("a.mp4", 5100, &|at| match at {
+            7 => "two men and a red dog walk down the road",
+            9 => "men walk, red",
+            _ => "men walk",
+        });
+        add("b.mp4", 50, &|at| if at == 0 { "a man walks" } else { "nobody" });
+        let newest: Vec<f64> = (5080..5100).rev().map(f64::from).collect();
+        let ranked = |words: &str| starts(&index, words, &Filter::default());
+        assert_eq!(ranked("walking"), [&[0.0][..], &newest[..19]].concat(), "b.mp4 was indexed last");
+        assert_eq!(ranked("men walked"), newest, "by stems, and both words");
+        assert_eq!(ranked("\"men walk\" OR walk* -man"), newest, "phrases, prefixes and exclusions");
+        assert_eq!(ranked("walk red"), [9.0, 7.0], "a rarer word beside it");
+        assert_eq!(ranked("walk OR red")[..2], [9.0, 7.0], "a rarer word instead of it");
+        let oldest: Vec<f64> = (1..=20).map(f64::from).collect();
+        assert_eq!(ranked("nobody"), oldest, "not in most captions");
+        let below = Filter { below: vec![dir.path().join("b.mp4")], ..Filter::default() };
+        assert_eq!(starts(&index, "walk", &below), [0.0]);
+        let hit =
+            index.find_moments(&Query::parse("walk").unwrap(), &Filter::default(), 1).unwrap().remove(0);
+        assert_eq!(
+            (hit.text.as_str(), hit.excerpt().as_str(), hit.score),
+            ("a man walks", "a man walks", 0.0)
+        );
+        assert!(hit.parts.iter().any(|part| part.is_match && part.text == "walks"));
     }
 
     #[test]
