@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use specreel_os::private;
+use specreel_os::{dirs::UserDir, private};
 use specreel_record::{Failure, FailureClass};
 
 struct Embedded {
@@ -78,7 +78,10 @@ impl From<AssetError> for Failure {
             }
             AssetError::Unpack { .. } => (
                 FailureClass::Input,
-                "free some space there, or set XDG_CACHE_HOME to a directory that only you can write".into(),
+                format!(
+                    "free some space there, or set {} to a directory that only you can write",
+                    UserDir::Cache.variable()
+                ),
             ),
         };
         Failure { class, error: error.to_string(), hint: Some(hint) }

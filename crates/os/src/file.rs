@@ -134,8 +134,8 @@ pub fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     }
 }
 
-/// Advise the system that a file will be read at random, so that it reads nothing ahead unasked. Does nothing where there is no such
-/// advice.
+/// Advise the system that a file will be read in random order, so that it does not read ahead. Does nothing on systems that take no
+/// such advice.
 pub fn expect_no_order(file: &File) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
@@ -143,7 +143,7 @@ pub fn expect_no_order(file: &File) {
     let _ = file;
 }
 
-/// Advise the system that these bytes of a file will be read soon. Does nothing where there is no such advice.
+/// Advise the system that these bytes of a file will be read soon. Does nothing on systems that take no such advice.
 pub fn read_ahead(file: &File, at: u64, bytes: u64) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
     {

@@ -63,7 +63,7 @@ pub fn last_part(typed: &str) -> usize {
     typed.rfind(std::path::is_separator).map_or(0, |at| at + 1)
 }
 
-/// An absolute path as it stands in a `file:` URI, before its bytes are percent-encoded: `/C:/a` for `C:\a`.
+/// The bytes of an absolute path in a `file:` URI, before they are percent-encoded: `/C:/a` for `C:\a`.
 pub fn uri_path(path: &Path) -> Vec<u8> {
     let bytes = portable_bytes(path).into_owned();
     match bytes.first() {

@@ -4,6 +4,7 @@ use super::*;
 use crate::cli::args::config::{ConfigArgs, File, What};
 use crate::look::{ColorDepth, DEFAULT_KEYMAP, Keymap, Theme};
 use specreel_client::{Layer, PromptPreset, Setting, sampling::SamplingPresets};
+use specreel_os::dirs::HOME;
 
 /// A configuration file with every key, commented out.
 const EXAMPLE: &str = include_str!("../../../assets/config.toml");
@@ -41,7 +42,7 @@ struct UserFile {
 
 fn list(out: &mut impl Write, json: bool) -> Result<i32, End> {
     let Some(dirs) = Dirs::find() else {
-        return Err(End::Failed(Failure::input("no home directory", "set HOME or XDG_CONFIG_HOME")));
+        return Err(End::Failed(Failure::input("no home directory", format!("set {HOME}"))));
     };
     let files = check(&dirs);
     if json {

@@ -7,6 +7,7 @@ use crate::look::{Action, Theme};
 use crate::tui::model::{Keys, Model, Screen, Tone, Turn, edit};
 use crate::tui::widgets::{Frame, line_box};
 use crate::tui::{effect::Effect, line::InputLine};
+use specreel_os::dirs::HOME;
 use specreel_speculate::Method;
 
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Screen for SaveLine {
             return Turn::Stay;
         }
         let (Some(method), Some(folder)) = (model.methods.current(), &model.config.methods_dir) else {
-            model.note(Tone::Bad, "no directory for methods: neither HOME nor XDG_CONFIG_HOME is set");
+            model.note(Tone::Bad, format!("no directory for methods: {HOME} is not set"));
             return Turn::Leave;
         };
         let file = folder.join(format!("{name}.toml"));

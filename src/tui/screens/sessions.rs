@@ -18,6 +18,7 @@ use crate::tui::{
 };
 use specreel_client::present::formats::{ago, bytes, plural};
 use specreel_client::present::statistics::{Column, LOOSENED, Measures, SPEED, TAU};
+use specreel_os::dirs::HOME;
 use specreel_record::{Session, StopReason, log::RunState};
 
 /// The statistics, with their widths; the last one is left out on narrow screens.
@@ -37,7 +38,7 @@ pub(crate) struct SessionList {
 /// Open the list, which is read again.
 pub(crate) fn open(model: &mut Model) {
     let Some(folder) = model.sessions.folder.clone() else {
-        return model.note(Tone::Bad, "no directory for saved runs: neither HOME nor XDG_DATA_HOME is set");
+        return model.note(Tone::Bad, format!("no directory for saved runs: {HOME} is not set"));
     };
     model.screens.open(SessionList::default());
     model.emit(Effect::List(folder));

@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf};
 
+use specreel_os::dirs::HOME;
 use specreel_record::{Failure, FailureClass, units::bytes};
 
 /// A type of which a repository has a GGUF file.
@@ -152,7 +153,7 @@ impl HubError {
             Self::Endpoint(_) => {
                 "unset HF_ENDPOINT, or set it to a URL such as https://huggingface.co".into()
             }
-            Self::NoCache => "set HOME or HF_HOME".into(),
+            Self::NoCache => format!("set {HOME} or HF_HOME"),
             Self::Offline { .. } => "unset HF_HUB_OFFLINE, or pass a directory".into(),
             Self::Absent { token: false, .. } => {
                 format!("check owner and name; for a private model, {TOKEN}")

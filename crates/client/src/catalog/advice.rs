@@ -14,6 +14,7 @@ use specreel_model::{
     family::Rope,
     inspect::Interface,
 };
+use specreel_os::dirs::HOME;
 use specreel_record::Failure;
 use specreel_speculate::Drafter;
 use specreel_tensor::WeightType;
@@ -114,7 +115,7 @@ impl Adviser {
     /// loaded.
     pub fn measure(&self, tell: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let speeds = Dirs::speeds().ok_or_else(|| {
-            Failure::input("no home directory to keep measured speeds in", "set HOME or XDG_STATE_HOME")
+            Failure::input("no home directory to keep measured speeds in", format!("set {HOME}"))
         })?;
         tell(&name_of(&self.spec.target));
         measure_speeds(&self.spec, true, &speeds)?;

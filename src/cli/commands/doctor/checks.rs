@@ -7,6 +7,7 @@ use crate::cli::args::{doctor::DoctorArgs, run::RunArgs, values};
 use crate::cli::{commands, output::terminal as term};
 use crate::look::{ColorDepth, no_color};
 use specreel_model::{decoder::self_test::SelfTest, draft_head::Recipe};
+use specreel_os::dirs::{HOME, UserDir};
 use specreel_record::Ready;
 use specreel_tensor::cpu::{kernels, thread_pool::ThreadPool};
 use specreel_tensor::{self as device, ComputeDevice, DeviceChoice, Gpu, WeightType};
@@ -183,20 +184,24 @@ pub fn terminal() -> Vec<Finding> {
 pub fn directories() -> Vec<Finding> {
     const AREA: &str = "Directories";
     let Some(dirs) = Dirs::find() else {
-        return vec![Finding::new(AREA, "home", State::Warn, "no home directory").hint(
-            "set HOME; without it the demo is unpacked to the temporary directory and nothing is saved",
-        )];
+        return vec![Finding::new(AREA, "home", State::Warn, "no home directory").hint(format!(
+            "set {HOME}; without it the demo is unpacked to the temporary directory and nothing is saved"
+        ))];
     };
-    let all =
-        [("config", &dirs.config), ("data", &dirs.data), ("state", &dirs.state), ("cache", &dirs.cache)];
+    let all = [
+        ("config", &dirs.config, UserDir::Config),
+        ("data", &dirs.data, UserDir::Data),
+        ("state", &dirs.state, UserDir::State),
+        ("cache", &dirs.cache, UserDir::Cache),
+    ];
     all.into_iter()
-        .map(|(name, dir)| {
+        .map(|(name, dir, place)| {
             let found = dir.display().to_string();
             if writable(dir) {
                 Finding::new(AREA, name, State::Good, found)
             } else {
                 Finding::new(AREA, name, State::Warn, format!("{found} is not writable"))
-                    .hint(format!("make it writable, or set XDG_{}_HOME", name.to_uppercase()))
+                    .hint(format!("make it writable, or set {}", place.variable()))
             }
         })
         .collect()

@@ -7,11 +7,11 @@ use crate::cli::args::models::{CacheArgs, CacheCommand};
 use specreel_checkpoint::WeightCache;
 use specreel_checkpoint::weight_cache::{CacheEntry, EntryState, Standing};
 use specreel_client::{present::formats::ago, weight_cache};
+use specreel_os::dirs::HOME;
 
 pub fn run(args: &CacheArgs, json: bool, config: &Config) -> Result<i32, End> {
-    let cache = weight_cache::configured(config).ok_or_else(|| {
-        Failure::input("no home directory", "set HOME, XDG_CACHE_HOME or SPECREEL_WEIGHT_CACHE")
-    })?;
+    let cache = weight_cache::configured(config)
+        .ok_or_else(|| Failure::input("no home directory", format!("set {HOME} or SPECREEL_WEIGHT_CACHE")))?;
     match args.command.as_ref().unwrap_or(&CacheCommand::List) {
         CacheCommand::List => list(&cache, json),
         CacheCommand::Clear { name, stale } => clear(&cache, name.as_deref(), *stale, json),
