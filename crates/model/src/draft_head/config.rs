@@ -21,7 +21,7 @@ pub enum Recipe {
     Vispec,
     /// HiViS: has learned from text rows alone, the target's states describe the video.
     Hivis,
-    /// EAGLE-3: reads states after three layers of the target, and has an LM head over a part of the vocabulary.
+    /// EAGLE-3: reads states after some of the target's layers, usually three, and has an LM head over a part of the vocabulary.
     Eagle3,
     /// The target's own layer for multi-token prediction, in the target's checkpoint.
     Mtp,

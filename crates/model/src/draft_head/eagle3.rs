@@ -1,6 +1,6 @@
 //! EAGLE-3 heads in the published layout (`LlamaForCausalLMEagle3`): EAGLE's, and SpecForge's for multimodal targets.
 //!
-//! The head reads the target's states g after some of its layers, usually three, through `fc` (`hidden × 3 hidden`, no bias). With
+//! The head reads the target's states g after some of its layers, usually three, through `fc` (`hidden × 3 hidden` for three, no bias). With
 //! `norm_before_fc` they are normed together before (`input_norm`), with `fc_norm` each on its own (`fc_norm.N`). The row of a token
 //! holds [`input_layernorm`(embedding) ; `hidden_norm`(x)], which queries, keys and values are computed from; x is the projected
 //! state before the token, or the head's own output before it, and the residual. One layer follows, whose output before the

@@ -72,7 +72,7 @@ choices! {
             Recipe::Msd => "draft head on the target's states (MSD)",
             Recipe::Vispec => "draft head on the target's states and a compressed video (ViSpec)",
             Recipe::Hivis => "draft head on the target's states (HiViS)",
-            Recipe::Eagle3 => "EAGLE-3 head on states of three of the target's layers",
+            Recipe::Eagle3 => "EAGLE-3 head on states of some of the target's layers",
             Recipe::Mtp => "target's own layer for multi-token prediction (MTP)",
             Recipe::Dflash => "head that drafts a block in one pass from states of some of the target's layers (DFlash)",
             Recipe::Assistant => "assistant on the target's keys and values",
