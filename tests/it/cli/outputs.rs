@@ -356,6 +356,7 @@ fn models() {
         .run("models inspect models/target --dtype q4_k")
         .run("models inspect demo-sparrow")
         .run("models inspect models/bad");
+    t.run("models advise --target models/target");
     t.run("models inspect empty")
         .run("models inspect file")
         .run("models inspect nowhere")

@@ -42,6 +42,9 @@ pub fn run(args: &AdviseArgs, json: bool, config: &Config) -> Result<i32, End> {
         return print(&format!("{}\n", as_json(&advice)));
     }
     let width = terminal::columns();
+    if is_unmeasured(&advice) {
+        return print(&unmeasured(&advice.target, width));
+    }
     print(&words(&advice, args.video.as_deref(), width))?;
     if advice.text.is_none() {
         let target =
@@ -60,6 +63,19 @@ pub fn run(args: &AdviseArgs, json: bool, config: &Config) -> Result<i32, End> {
 
 fn is_assumed(of: &Configuration) -> bool {
     of.expected.as_ref().is_some_and(|expected| expected.acceptance == Evidence::Assumed)
+}
+
+/// True if there is no figure at all: a drafter may have figures even if the target's speed is not known.
+fn is_unmeasured(advice: &TargetAdvice) -> bool {
+    advice.text.is_none() && advice.configurations.iter().all(|of| of.expected.is_none())
+}
+
+fn unmeasured(target: &str, width: Option<usize>) -> String {
+    let target = color::plain(target);
+    let line = format!(
+        "{target}: nothing is measured on this machine yet; --measure measures it and its drafters\n"
+    );
+    hang(&line, width, 2)
 }
 
 fn words(advice: &TargetAdvice, video: Option<&Path>, width: Option<usize>) -> String {
@@ -220,6 +236,26 @@ mod tests {
         let narrow = table(&advice().configurations, Some(90));
         assert!(narrow.lines().all(|line| text::width(line) <= 90), "{narrow}");
         assert!(narrow.contains("--drafter-dtype q4_0") && !narrow.contains("PASS"), "{narrow}");
+    }
+
+    #[test]
+    fn without_any_figure_one_line_says_how_to_get_them() {
+        let mut advice = advice();
+        advice.text = None;
+        assert!(!is_unmeasured(&advice), "a drafter has figures");
+        assert!(words(&advice, None, None).starts_with("big: its speed is not measured here\n\nDRAFTER "));
+        advice.configurations.retain(|of| of.expected.is_none());
+        assert!(!advice.configurations.is_empty() && is_unmeasured(&advice));
+        assert_eq!(
+            unmeasured(&advice.target, None),
+            "big: nothing is measured on this machine yet; --measure measures it and its drafters\n"
+        );
+        assert!(unmeasured(&advice.target, Some(40)).lines().all(|line| text::width(line) <= 40));
+        let value = as_json(&advice);
+        assert_eq!(
+            (&value["token_ms"], &value["configurations"][0]["name"]),
+            (&Value::Null, &json!("other"))
+        );
     }
 
     #[test]
