@@ -80,11 +80,15 @@ fn run(
     let mut outputs = Outputs::open(options, &clips).map_err(|failure| failure.error)?;
     let (part, polish) = (Part::default(), Polish::default());
     let said = |clip: &Path| Ok(said.get(clip).map(|said| (**said).clone()));
-    let batch =
-        Batch { interrupt, request, part, said: &said, polish, limit: None, verify: None };
+    let batch = Batch { interrupt, request, part, said: &said, polish, limit: None, verify: None };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let ended = runtime.block_on(batch.run(std::slice::from_mut(client), clips, &mut outputs, &mut Teller { news, sidecar }));
+    let ended = runtime.block_on(batch.run(
+        std::slice::from_mut(client),
+        clips,
+        &mut outputs,
+        &mut Teller { news, sidecar },
+    ));
     ended.map_err(|halt| match halt {
         Halt::Io(error) => error.to_string(),
         Halt::Failed(failure) => failure.error,

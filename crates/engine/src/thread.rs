@@ -151,8 +151,8 @@ impl Shared {
     ) -> Result<Arc<Models>, Failure> {
         let mut all = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(_, models)| models.strong_count() > 0);
-        let known = all.iter().filter(|(of, _)| of == spec).filter_map(|(_, models)| models.upgrade());
-        if let Some(models) = known.filter(|models| !models.are_lost()).last() {
+        let mut known = all.iter().filter(|(of, _)| of == spec).filter_map(|(_, models)| models.upgrade());
+        if let Some(models) = known.find(|models| !models.are_lost()) {
             return Ok(models);
         }
         let models = load()?;

@@ -97,7 +97,17 @@ impl IndexArgs {
     /// The captioning that this is.
     pub fn caption(self) -> CaptionArgs {
         let Self {
-            videos, existing, retry_failed, limit, parallel, shard, segments, scenes, speech, run, ..
+            videos,
+            existing,
+            retry_failed,
+            limit,
+            parallel,
+            shard,
+            segments,
+            scenes,
+            speech,
+            run,
+            ..
         } = self;
         CaptionArgs {
             videos,

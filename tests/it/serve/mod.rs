@@ -350,7 +350,7 @@ fn requests_that_are_answered_at_once_get_the_answers_that_each_gets_alone() {
     let request = |number: u64| {
         let methods = ["naive", "autoregressive", "lvspec", "auto"];
         let more = json!({
-            "max_tokens": 10 + 6 * (number % 4), "temperature": if number % 3 == 0 { 0.9 } else { 0.0 }, "seed": number, "stream": true,
+            "max_tokens": 10 + 6 * (number % 4), "temperature": if number.is_multiple_of(3) { 0.9 } else { 0.0 }, "seed": number, "stream": true,
             "specreel": { "method": methods[number as usize % methods.len()], "frames": 4 },
         });
         ask(&more, ["demo", "demo:2"][number as usize % 2])

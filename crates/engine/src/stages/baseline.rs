@@ -38,7 +38,7 @@ impl Runner<'_> {
         spent_ms: f64,
     ) -> Result<(), Stop> {
         let budget_ms = f64::max(CALIBRATION_MS, CALIBRATION_SHARE * spent_ms);
-        if !plan.method.drafts() || context.t1_ms > budget_ms {
+        if !plan.method.drafts() || context.t1_ms > budget_ms || self.shares_device() {
             return Ok(());
         }
         let decoding = Decoding {

@@ -37,7 +37,7 @@ fn write(target: &Arc<Decoder>, drafter: &Arc<Decoder>, seed: u64) -> Vec<Vec<f3
             let (base, layers) = (text.len(), text.decoder().config().layers);
             let count = if step == 0 { 20 + random.below(30) } else { 1 + random.below(7) } as usize;
             let ids: Vec<u32> = (0..count).map(|_| random.below(64) as u32).collect();
-            let spans = VisualSpans::new([3..9 + random.below(4) as usize], 64).unwrap();
+            let spans = VisualSpans::new(Some(3..9 + random.below(4) as usize), 64).unwrap();
             let probe =
                 (random.below(3) == 0).then(|| AttentionProbe { spans, by_head: random.below(2) == 0 });
             let after_layers = if random.below(3) == 0 { vec![layers - 1, 0] } else { Vec::new() };

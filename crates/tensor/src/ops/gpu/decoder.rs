@@ -20,9 +20,7 @@ use crate::{
         recurrent::{Recurrent, mixing::GpuLinear},
     },
     logits::{GpuLogits, Logits},
-    ops::{
-        Ability, DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _, TunedOps,
-    },
+    ops::{Ability, DecoderOps, HeadNorms, HeldWeights, Input, Loaded, Out, PassSpec, RowOps as _, TunedOps},
     recurrent::RecurrentPass,
     states::{States, with_slice},
 };
