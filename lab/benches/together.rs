@@ -1,9 +1,9 @@
 //! What texts gain that are written together.
 //!
-//! `cargo bench -p specreel-lab --bench together [-- SHAPE [TYPE [SLOTS [ROUNDS [ROWS]]]]]` writes texts after SLOTS tokens (512) with random weights in a
-//! shape (`qwen2-vl-2b`, in q8_0), ROWS rows a step (1, as without drafts), in turn one after another and together. A text's step is a pass and its logits. Of each number of texts it tells the time
-//! of a step of all of them, and how many times as many tokens a second all of them are written with as one after another: the
-//! median of the rounds, and their range.
+//! `cargo bench -p specreel-lab --bench together [-- SHAPE [TYPE [SLOTS [ROUNDS [ROWS]]]]]` writes texts after SLOTS tokens (512) with
+//! random weights in a shape (`qwen2-vl-2b`, in q8_0), ROWS rows per step (1, as without drafts), alternately one after another and
+//! together. A step is a pass and its logits. It prints the time of a step of all texts both ways, and their ratio: the median of the
+//! rounds, and their range.
 
 use std::{error::Error, sync::Arc, sync::Barrier, thread, time::Instant};
 

@@ -98,7 +98,7 @@ impl Running {
         None
     }
 
-    /// The part that is read next, if it is another one than that of a run.
+    /// The request after a run, if it is about another part of the video.
     fn ahead(&self, at: usize) -> Option<RunRequest> {
         let (own, next) = (self.request(at)?, self.request(at + 1)?);
         (next.span != own.span).then_some(next)
@@ -120,8 +120,8 @@ enum Ran {
 }
 
 impl Batch<'_> {
-    /// Caption the clips that lack captions, as many at once as there are engines, which have models loaded or loading. Fails if an engine
-    /// cannot continue, the disk is full, or nobody takes the report.
+    /// Caption the clips that lack captions. Each engine, which has models loaded or loading, makes one run at a time. Fails if an
+    /// engine cannot continue, the disk is full, or nobody takes the report.
     pub async fn run<R: Report>(
         &self,
         engines: &mut [Client],
@@ -174,7 +174,7 @@ impl Batch<'_> {
                 let ahead = if reads_ahead { clip.ahead(at).or_else(later) } else { None };
                 let (of, verifies, report) = (current, clip.verifies, &report);
                 captioning.push(async move {
-                    // Its models are those of the first one.
+                    // All engines load the same models: the first one reports it.
                     let told = |event: &Event| match engine == 0 || event.run != 0 {
                         true => report.borrow_mut().event(event),
                         false => Ok(()),

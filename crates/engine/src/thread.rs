@@ -1,9 +1,10 @@
 //! The engine's thread and the handle to it.
 //!
-//! One thread owns every tensor; of the threads of engines that share their models one computes at a time. Commands arrive over a bounded channel, events leave over another; a slow reader slows the
-//! engine down rather than losing tokens, but progress may be dropped. Each run and each loading has a token from when it is asked
-//! for, which cancelling sets, and the thread checks in every step and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that
-//! the run was changing.
+//! One thread owns every tensor; of the threads of engines that share their models, one computes at a time. Commands arrive over a
+//! bounded channel, events leave over another; a slow reader slows the engine down rather than losing tokens, but progress may be
+//! dropped. Each run and each loading has a token from when it is asked for, which cancelling sets, and the thread checks in every step
+//! and every chunk of longer work. A failure or a panic ends the run, not the engine, and costs at most the context that the run was
+//! changing.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -50,9 +51,9 @@ impl Engine {
         Self::start_after(|| {}, None, None)
     }
 
-    /// As [`Engine::start`], some engines that load models once for all of them, and write their texts together: passes of different
-    /// runs share a reading of the weights, where device and model allow it. Speeds of such runs say nothing about a run alone, so they are not
-    /// kept. With `in_background`, as [`Engine::start_in_background`].
+    /// As [`Engine::start`], several engines that load models once for all of them, and write their texts together: passes of
+    /// different runs share a reading of the weights, where device and model allow it. Speeds of such runs say nothing about a run
+    /// alone, so they are not kept. With `in_background`, as [`Engine::start_in_background`].
     pub fn start_together(
         count: usize,
         in_background: bool,

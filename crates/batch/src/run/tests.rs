@@ -44,6 +44,19 @@ fn run(
     (ended.unwrap(), kept)
 }
 
+fn batch(interrupt: &Interrupt) -> Batch<'_> {
+    let (part, polish) = (Part::default(), Polish::default());
+    Batch {
+        interrupt,
+        request: request(1, "naive"),
+        part,
+        said: &|_| Ok(None),
+        polish,
+        limit: None,
+        verify: None,
+    }
+}
+
 fn attempt(
     client: &mut Client,
     clips: &[Clip],
@@ -52,15 +65,7 @@ fn attempt(
 ) -> (Result<Summary, Halt>, Kept) {
     let interrupt = Interrupt::default();
     let (mut outputs, mut kept) = (Outputs::open(options, clips).unwrap(), Kept::default());
-    let mut batch = Batch {
-        interrupt: &interrupt,
-        request: request(1, "naive"),
-        part: Part::default(),
-        said: &|_| Ok(None),
-        polish: Polish::default(),
-        limit: None,
-        verify: None,
-    };
+    let mut batch = batch(&interrupt);
     change(&mut batch);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let ended =
@@ -81,15 +86,7 @@ fn as_many_clips_are_captioned_at_once_as_there_are_engines() {
     let (second, two) = engine();
     let interrupt = Interrupt::default();
     let (mut outputs, mut kept) = (Outputs::open(txt(&["p"]), &clips).unwrap(), Kept::default());
-    let batch = Batch {
-        interrupt: &interrupt,
-        request: request(1, "naive"),
-        part: Part::default(),
-        said: &|_| Ok(None),
-        polish: Polish::default(),
-        limit: None,
-        verify: None,
-    };
+    let batch = batch(&interrupt);
     // The first engine answers when all others are captioned.
     let engine = first.clone();
     let answers = std::thread::spawn(move || {

@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     /// [`Decoder::forward`] of several texts at once, in one reading of the weights: the results, in the order of the requests, are
-    /// those of a pass for each. The decoder [joins](DeviceDecoder::joins) passes; their rows are ids.
+    /// those of a pass for each. Only for a decoder that [joins](DeviceDecoder::joins) passes, and rows that are ids.
     pub fn forward_together(
         &self,
         requests: Vec<PassRequest<'_>>,

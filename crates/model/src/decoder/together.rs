@@ -55,7 +55,7 @@ struct Table {
     threads: BTreeMap<u64, Thread>,
     /// Who computes.
     turn: Option<u64>,
-    /// Those that can go on, in the order in which they take turns.
+    /// Seats that can continue, in the order of their turns.
     ready: VecDeque<u64>,
     /// Those that wait for an answer.
     asked: Vec<Asked>,
@@ -127,8 +127,9 @@ impl Drop for Turn {
     }
 }
 
-/// Let the other threads of the calling thread's group, if it is in one, do what they can before it goes on: between parts of work
-/// that is not done together. Passes that wait are computed, so a thread that is about to ask for one does not pause.
+/// Give the turn to the other threads of the calling thread's group, if it is in one, until all of them wait for it or have ended:
+/// between parts of work that is not done together. This computes passes that wait for others, so a thread that is about to ask for
+/// one does not pause.
 pub fn pause() {
     if let Some(seat) = SEAT.with_borrow(Option::clone) {
         seat.pause();
@@ -191,7 +192,7 @@ impl Seat {
     /// Wait for an answer; who has the turn while its request is still open answers it, and all that can be answered with it.
     fn ask(&self, decoder: &Arc<Decoder>, request: Request, workspace: &mut Workspace) -> Answer {
         let bytes = match &request {
-            // Before any pass: whoever waits for them can then join it.
+            // Before any pass, so that whoever waits for logits can join it.
             Request::Logits(_) => 0,
             Request::Pass(_) => decoder.matrix_bytes(),
         };
@@ -234,7 +235,7 @@ impl Group {
 }
 
 impl Table {
-    /// Who goes on next: who can, else who asked for what reads the least.
+    /// The seat that goes on next: one that can, or else the one whose request reads the fewest bytes.
     fn next(&mut self) -> Option<u64> {
         let cheapest = || self.asked.iter().min_by_key(|asked| asked.bytes).map(|asked| asked.seat);
         self.ready.pop_front().or_else(cheapest)

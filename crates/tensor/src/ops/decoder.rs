@@ -50,7 +50,7 @@ impl<'a> From<&'a [u32]> for Input<'a> {
 /// What the layers of a pass have in common.
 #[derive(Debug)]
 pub struct PassSpec<'a> {
-    /// The first of its rows among those that are computed together: those of the passes before it come first.
+    /// The number of rows before its own among those that are computed together.
     pub first: usize,
     pub rows: usize,
     /// Number of the model's layers, over which attention is averaged.
