@@ -23,6 +23,8 @@ static MAPS: Mutex<Vec<Weak<FileMap>>> = Mutex::new(Vec::new());
 /// Number of mapped files.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// Bytes of a cache line: vectors that begin with one are read in one access.
+const LINE: usize = 64;
 /// In the text of [`check_maps`]' error.
 pub(crate) const SHORTER: &str = "the file got shorter while it was used";
 
@@ -100,7 +102,8 @@ impl Drop for FileMap {
 /// Values that are owned, or a part of a mapped file. Clones share the values.
 #[derive(Clone)]
 pub enum SharedValues<T: Pod> {
-    Owned(Arc<Vec<T>>),
+    /// The values from `at` on.
+    Owned { values: Arc<Vec<T>>, at: usize },
     /// `len` values from byte `at` of a file on: in bounds and aligned, see [`SharedValues::mapped`].
     Mapped {
         map: Arc<FileMap>,
@@ -124,19 +127,22 @@ impl<T: Pod> SharedValues<T> {
         })
     }
 
-    /// So many zeros. The system provides their memory when it is first written, by the thread that writes it, in huge pages where
-    /// it can: a fault for each small page of a model takes seconds, and holds up the threads that draw and answer.
+    /// So many zeros, from the beginning of a cache line on. The system provides their memory when it is first written, by the thread
+    /// that writes it, in huge pages where it can: a fault for each small page of a model takes seconds, and holds up the threads that
+    /// draw and answer.
     pub(crate) fn zeros(len: usize) -> Self {
-        let values = vec![T::zeroed(); len];
+        let mut values = vec![T::zeroed(); len + LINE / size_of::<T>()];
         want_huge_pages(&values);
-        values.into()
+        let at = values.as_ptr().align_offset(LINE).min(LINE / size_of::<T>());
+        values.truncate(at + len);
+        Self::Owned { values: Arc::new(values), at }
     }
 
     /// The owned values, to be filled. Panics if they are mapped, or shared with a clone.
-    pub(crate) fn owned(&mut self) -> &mut Vec<T> {
+    pub(crate) fn owned(&mut self) -> &mut [T] {
         match self {
-            Self::Owned(values) => match Arc::get_mut(values) {
-                Some(values) => values,
+            Self::Owned { values, at } => match Arc::get_mut(values) {
+                Some(values) => &mut values[*at..],
                 None => unreachable!("shared values are not changed"),
             },
             Self::Mapped { .. } => unreachable!("mapped values are not changed"),
@@ -160,7 +166,7 @@ impl<T: Pod> Deref for SharedValues<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         match self {
-            Self::Owned(values) => values,
+            Self::Owned { values, at } => &values[*at..],
             // SAFETY: checked when it was made; any bytes are values.
             Self::Mapped { map, at, len, .. } => unsafe {
                 std::slice::from_raw_parts(map.map.as_ptr().add(*at).cast(), *len)
@@ -171,7 +177,7 @@ impl<T: Pod> Deref for SharedValues<T> {
 
 impl<T: Pod> From<Vec<T>> for SharedValues<T> {
     fn from(values: Vec<T>) -> Self {
-        Self::Owned(Arc::new(values))
+        Self::Owned { values: Arc::new(values), at: 0 }
     }
 }
 
@@ -195,6 +201,18 @@ mod tests {
         assert!(SharedValues::<f32>::mapped(&map, 4, usize::MAX / 2).is_none());
         assert_eq!(SharedValues::<u16>::mapped(&map, 2, 1).unwrap().len(), 1);
         assert!(FileMap::open(file.path().parent().unwrap()).is_err());
+    }
+
+    #[test]
+    fn zeros_begin_with_a_cache_line() {
+        for len in [0, 1, 1000] {
+            let mut bytes = SharedValues::<u8>::zeros(len);
+            assert_eq!((bytes.len(), bytes.as_ptr().addr() % LINE), (len, 0));
+            bytes.owned().fill(1);
+            let copy = bytes.clone();
+            assert!(copy.iter().all(|byte| *byte == 1) && !copy.is_mapped());
+            assert_eq!(SharedValues::<f32>::zeros(len).as_bytes().len(), 4 * len);
+        }
     }
 
     /// In a process of its own: other tests would also find the file.

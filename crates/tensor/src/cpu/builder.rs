@@ -68,6 +68,7 @@ impl Builder {
             Weight::Stored(Values::Blocks(blocks)) => {
                 Place::Blocks(blocks.kind(), DisjointSliceMut::new(blocks.owned()))
             }
+            Weight::BlockPanels(_) => unreachable!("blocks are put into panels when all are there"),
             Weight::Panels(weight) => Place::Panels(weight.places()),
             Weight::Q8(weight) => Place::Q8(weight.places()),
         };

@@ -12,7 +12,7 @@ pub use super::{
     forms::{DisjointRowsMut, Forms, QuantizedRows},
 };
 use super::{
-    kernels::{self, FloatPanels, HalfKind, Product, Weights8},
+    kernels::{self, BlockPanels, FloatPanels, HalfKind, Product, Weights8},
     table::Values,
     thread_pool::{DisjointSliceMut, ThreadPool},
 };
@@ -21,6 +21,8 @@ use super::{
 const SINGLE_THREADED: usize = 200_000;
 /// Outputs of one unit of work: a multiple of this, and at most [`LARGEST_UNIT`].
 const UNIT: usize = 32;
+/// Outputs that kernels compute together.
+const PANELS: usize = 64;
 /// Maximum outputs of one unit of work.
 const LARGEST_UNIT: usize = 512;
 /// Units for each thread.
@@ -45,6 +47,8 @@ struct LinearPart {
 pub enum Weight {
     /// As a file has them: floats (16-bit ones are multiplied with f32), or blocks.
     Stored(Values),
+    /// Blocks in panels.
+    BlockPanels(BlockPanels),
     /// Floats of 32 or 16 bits in panels, for many rows.
     Panels(FloatPanels),
     /// 8-bit blocks, arranged for this processor.
@@ -55,6 +59,7 @@ impl Weight {
     pub fn bytes(&self) -> usize {
         match self {
             Weight::Stored(values) => values.bytes(),
+            Weight::BlockPanels(w) => w.bytes(),
             Weight::Panels(w) => w.bytes(),
             Weight::Q8(w) => w.bytes(),
         }
@@ -101,17 +106,20 @@ impl Weight {
     pub fn is_mapped(&self) -> bool {
         match self {
             Weight::Stored(values) => values.is_mapped(),
+            Weight::BlockPanels(_) => false,
             Weight::Panels(w) => w.is_mapped(),
             Weight::Q8(w) => w.is_mapped(),
         }
     }
 
     fn forms(&self) -> Forms {
+        let of_blocks = |kind: BlockKind| {
+            let k = kind.takes_k();
+            Forms { q8: !k, k, outliers: false }
+        };
         match self {
-            Weight::Stored(Values::Blocks(blocks)) => {
-                let k = blocks.kind().takes_k();
-                Forms { q8: !k, k, outliers: false }
-            }
+            Weight::Stored(Values::Blocks(blocks)) => of_blocks(blocks.kind()),
+            Weight::BlockPanels(w) => of_blocks(w.kind()),
             Weight::Stored(_) | Weight::Panels(_) => Forms::default(),
             Weight::Q8(_) => Forms { q8: true, k: false, outliers: true },
         }
@@ -124,6 +132,7 @@ impl Weight {
                 Some(values.count()) == outputs.checked_mul(inputs)
                     && inputs.is_multiple_of(values.kind().block())
             }
+            Weight::BlockPanels(w) => w.is(outputs, inputs),
             Weight::Panels(w) => w.is(outputs, inputs),
             Weight::Q8(w) => w.is(outputs, inputs),
         }
@@ -135,6 +144,7 @@ impl Keep for Weight {
         match self {
             Weight::Stored(Values::Blocks(blocks)) => format!("blocks of {}", blocks.kind().name()),
             Weight::Stored(values) => values.kind().name().into(),
+            Weight::BlockPanels(w) => format!("panels of {}", w.kind().name()),
             Weight::Panels(panels) => {
                 format!("{} in panels of floats", panels.half().map_or("f32", HalfKind::name))
             }
@@ -145,6 +155,7 @@ impl Keep for Weight {
     fn arrays(&self) -> Vec<&[u8]> {
         match self {
             Weight::Stored(values) => vec![values.as_bytes()],
+            Weight::BlockPanels(_) => unreachable!("weights are kept as a file has them"),
             Weight::Panels(w) => vec![w.as_bytes()],
             Weight::Q8(w) => w.arrays().to_vec(),
         }
@@ -172,6 +183,20 @@ impl Linear {
             return Err(format!("the bias has {} values, expected {outputs}", bias.len()));
         }
         Ok(Self { parts: stacked, bias, inputs, outputs })
+    }
+
+    /// The same matrix with blocks in panels, where this processor multiplies them faster.
+    #[must_use]
+    pub fn in_panels(mut self) -> Self {
+        for part in &mut self.parts {
+            if let Weight::Stored(Values::Blocks(blocks)) = &part.weight
+                && BlockPanels::has(blocks.kind())
+                && !part.outputs.is_empty()
+            {
+                part.weight = Weight::BlockPanels(BlockPanels::new(blocks, part.outputs.len(), self.inputs));
+            }
+        }
+        self
     }
 
     /// Bytes of a matrix of `outputs × inputs`.
@@ -331,7 +356,7 @@ impl<'a> MatrixProduct<'a> {
     }
 
     /// Compute the columns of one unit.
-    fn unit(&self, columns: &Range<usize>) {
+    pub fn unit(&self, columns: &Range<usize>) {
         let outputs = self.matrix.outputs;
         for start in (0..outputs).step_by(self.period) {
             let columns = start + columns.start..start + columns.end;
@@ -369,6 +394,7 @@ impl<'a> MatrixProduct<'a> {
                             kernels::product_half(&product, *kind, w, x, y);
                         }
                         Weight::Stored(Values::Blocks(w)) => kernels::product_blocks(&product, w, blocks, y),
+                        Weight::BlockPanels(w) => kernels::product_block_panels(&product, w, blocks, y),
                         Weight::Panels(w) => kernels::product_panels(&product, w, x, y),
                         Weight::Q8(w) => kernels::product_q8(&product, w, blocks.q8, y),
                     }
@@ -380,7 +406,12 @@ impl<'a> MatrixProduct<'a> {
 
 /// Columns of a unit, of so many in all.
 fn unit_size(columns: usize, members: usize) -> usize {
-    (columns / (UNITS * members)).next_multiple_of(UNIT).clamp(UNIT, LARGEST_UNIT)
+    let size = columns / (UNITS * members);
+    if size < PANELS {
+        size.next_multiple_of(UNIT).max(UNIT)
+    } else {
+        (size / PANELS * PANELS).min(LARGEST_UNIT)
+    }
 }
 
 /// Compute all columns of all jobs, in units that any thread takes; `then` follows each unit, with the number of its job.

@@ -9,6 +9,7 @@ pub(crate) mod experts;
 pub mod forms;
 pub mod kernels;
 pub mod linear;
+pub mod measure;
 pub mod plane;
 pub mod recurrent;
 pub mod rows;

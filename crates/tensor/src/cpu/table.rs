@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn rows_of_blocks_are_widened() {
-        let mut blocks = Blocks::empty(BlockKind::Q8_0);
-        blocks.push(&[[1.0f32; 32], [-2.0; 32], [0.5; 32], [4.0; 32]].concat());
+        let values = [[1.0f32; 32], [-2.0; 32], [0.5; 32], [4.0; 32]].concat();
+        let blocks = Blocks::quantized(BlockKind::Q8_0, &values);
         let table = HostTable::new(Values::Blocks(blocks), 64);
         let mut out = Vec::new();
         assert!(table.row(1, &mut out) && !table.row(2, &mut out) && !table.row(u32::MAX, &mut out));

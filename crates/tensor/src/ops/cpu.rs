@@ -81,7 +81,7 @@ impl RowOps for CpuOps {
     type Work = CpuWork;
 
     fn matrix(&self, list: &FusedMatrix, checkpoint: &dyn Weights) -> Loaded<Linear> {
-        loading::matrix(list, checkpoint, self.dtype)
+        loading::matrix(list, checkpoint, self.dtype).map(loading::in_panels)
     }
 
     fn vector(&self, _: &str, values: Vec<f32>) -> Loaded<Vec<f32>> {

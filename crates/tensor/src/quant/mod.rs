@@ -145,10 +145,12 @@ macro_rules! block_types {
             /// All types, from the largest to the smallest.
             pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
 
+            /// The products with blocks row after row, and in panels.
             #[cfg(target_arch = "x86_64")]
-            pub(crate) fn avx512(self) -> Avx512Kernel {
+            pub(crate) fn avx512(self) -> [Avx512Kernel; 2] {
+                use block_kernels::{in_panels, in_rows};
                 match self {
-                    $(Self::$name => block_kernels::$width::<$name>,)+
+                    $(Self::$name => [in_rows::$width::<$name>, in_panels::$width::<$name>],)+
                 }
             }
         }

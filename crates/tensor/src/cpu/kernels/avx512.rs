@@ -4,158 +4,223 @@
 //! unsigned. One vector times four broadcast inputs gives 16 outputs at once. Integer sums do not depend on their order, and
 //! the scaled sums of blocks, then of outliers, are added in the same order in every tile.
 
-use std::arch::x86_64::*;
+use std::{arch::x86_64::*, mem::MaybeUninit, ops::Range};
 
 use super::{
     BLOCK, DisjointSliceMut, Product, Rows8,
+    ahead::{Ahead, CHUNK},
     quantized::{PANEL, Panels},
 };
 
-/// Maximum rows of a tile. With two panels its sums fill the registers, and each input is loaded once for both.
-const ROWS: usize = 6;
+/// Maximum rows of a tile of `P` panels: its sums fill the registers, and each input is loaded once for all panels.
+const fn tile_rows<const P: usize>() -> usize {
+    if P == 4 { 3 } else { 6 }
+}
+/// Rows whose sums are kept at a time.
+const GROUP: usize = 48;
+
+/// The sums of a row, by panel.
+type Sums = [__m512; 4];
+
+/// Sums of zero: only as many as there are rows, since a product of a single row is short.
+#[target_feature(enable = "avx512f")]
+fn zeros(sums: &mut [MaybeUninit<Sums>]) -> &mut [Sums] {
+    sums.fill(MaybeUninit::new([_mm512_setzero_ps(); 4]));
+    // SAFETY: all of them were written.
+    unsafe { std::slice::from_raw_parts_mut(sums.as_mut_ptr().cast(), sums.len()) }
+}
 
 /// SAFETY: the operands passed [`Product::check`]; the columns are the caller's.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub unsafe fn product_q8(product: &Product, w: &Panels, x: &Rows8, y: &DisjointSliceMut<'_>) {
     let end = product.columns.end.div_ceil(PANEL);
     let mut panel = product.columns.start / PANEL;
+    let mut sums = [const { MaybeUninit::uninit() }; GROUP];
+    let sums = zeros(&mut sums[..product.rows.min(GROUP)]);
     while panel < end {
-        // One or two rows are too few independent sums to keep the multipliers busy.
-        let wanted = if product.rows <= 2 { 4 } else { 2 };
-        let taken = if panel + wanted <= end { wanted } else { 1 };
-        // Tiles of about the same size: 7 rows are 4 and 3, not 6 and 1. The panels stay in the cache for all of them.
-        let rows = product.rows.div_ceil(product.rows.div_ceil(ROWS).max(1)).max(1);
-        for r in (0..product.rows).step_by(rows) {
-            let rows = rows.min(product.rows - r);
-            // SAFETY: these rows and panels are within the product.
-            unsafe {
-                match (taken, rows) {
-                    (4, 1) => panels::<4, 1>(product, w, x, panel, r, y),
-                    (4, _) => panels::<4, 2>(product, w, x, panel, r, y),
-                    (2, 1) => panels::<2, 1>(product, w, x, panel, r, y),
-                    (2, 2) => panels::<2, 2>(product, w, x, panel, r, y),
-                    (2, 3) => panels::<2, 3>(product, w, x, panel, r, y),
-                    (2, 4) => panels::<2, 4>(product, w, x, panel, r, y),
-                    (2, 5) => panels::<2, 5>(product, w, x, panel, r, y),
-                    (2, _) => panels::<2, 6>(product, w, x, panel, r, y),
-                    (_, 1) => panels::<1, 1>(product, w, x, panel, r, y),
-                    (_, 2) => panels::<1, 2>(product, w, x, panel, r, y),
-                    (_, 3) => panels::<1, 3>(product, w, x, panel, r, y),
-                    (_, 4) => panels::<1, 4>(product, w, x, panel, r, y),
-                    (_, 5) => panels::<1, 5>(product, w, x, panel, r, y),
-                    _ => panels::<1, 6>(product, w, x, panel, r, y),
-                }
+        // SAFETY: these panels are within the product.
+        panel += unsafe {
+            match end - panel {
+                4.. => panels::<4>(product, w, x, panel, sums, y),
+                2.. => panels::<2>(product, w, x, panel, sums, y),
+                _ => panels::<1>(product, w, x, panel, sums, y),
             }
-        }
-        panel += taken;
+        };
     }
 }
 
-/// `R` rows from `r` on times `P` panels from `panel` on.
+/// All rows times `P` panels from `panel` on. Returns `P`.
 ///
 /// SAFETY: as for [`product_q8`]; the panels overlap the product's columns.
-#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn panels<const P: usize, const R: usize>(
+unsafe fn panels<const P: usize>(
     product: &Product,
     w: &Panels,
     x: &Rows8,
     panel: usize,
-    r: usize,
+    sums: &mut [Sums],
     y: &DisjointSliceMut<'_>,
-) {
-    // SAFETY: as the caller guarantees.
-    unsafe {
-        for (p, sums) in tile::<P, R>(w, x, panel, r).into_iter().enumerate() {
-            store(product, panel + p, r, &sums, y);
-        }
-    }
-}
-
-/// SAFETY: the panel overlaps the product's columns, which are the caller's.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn store(product: &Product, panel: usize, r: usize, sums: &[__m512], y: &DisjointSliceMut<'_>) {
-    let first = panel * PANEL;
-    let from = product.columns.start.max(first);
-    let to = product.columns.end.min(first + PANEL);
-    for (i, sum) in sums.iter().enumerate() {
-        let at = product.at(r + i, 0);
-        // SAFETY: these columns of row r + i are the caller's.
-        unsafe {
-            if to - from == PANEL {
-                _mm512_storeu_ps(y.slice(at + first, PANEL).as_mut_ptr(), *sum);
-            } else {
-                let mut all = [0f32; PANEL];
-                _mm512_storeu_ps(all.as_mut_ptr(), *sum);
-                y.slice(at + from, to - from).copy_from_slice(&all[from - first..to - first]);
-            }
-        }
-    }
-}
-
-/// Dot products of `P` panels with `R` rows.
-///
-/// SAFETY: those panels and rows exist, and the outliers' columns are within the rows.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-#[expect(clippy::needless_range_loop, reason = "rows and panels index several arrays and pointers at once")]
-unsafe fn tile<const P: usize, const R: usize>(
-    w: &Panels,
-    x: &Rows8,
-    panel: usize,
-    r: usize,
-) -> [[__m512; R]; P] {
-    let blocks = w.blocks;
-    let mut acc = [[_mm512_setzero_ps(); R]; P];
-    // SAFETY: every access is within panels and rows that the caller guarantees.
-    unsafe {
-        let weights = w.quants.as_ptr().add(panel * blocks * PANEL * BLOCK);
-        let scales = w.scales.as_ptr().add(panel * blocks * PANEL);
-        let inputs = x.quants.as_ptr().add(r * blocks * BLOCK);
-        let (xs, xo) = (x.scales.as_ptr().add(r * blocks), x.offsets.as_ptr().add(r * blocks));
-        for b in 0..blocks {
-            let offsets: [__m512i; R] = std::array::from_fn(|i| _mm512_set1_epi32(*xo.add(i * blocks + b)));
-            let mut dots = [offsets; P];
-            for g in 0..BLOCK / 4 {
-                let wv: [__m512i; P] = std::array::from_fn(|p| {
-                    _mm512_loadu_si512(weights.add(((p * blocks + b) * (BLOCK / 4) + g) * 64).cast())
-                });
-                for i in 0..R {
-                    let four = inputs.add((i * blocks + b) * BLOCK + g * 4).cast::<i32>().read_unaligned();
-                    let xv = _mm512_set1_epi32(four);
-                    for p in 0..P {
-                        dots[p][i] = _mm512_dpbusd_epi32(dots[p][i], wv[p], xv);
+) -> usize {
+    for first in (0..product.rows).step_by(GROUP) {
+        let rows = (product.rows - first).min(GROUP);
+        // Tiles of about the same size: 7 rows are 4 and 3, not 6 and 1.
+        let tiles = rows.div_ceil(tile_rows::<P>()).max(1);
+        let taken = rows.div_ceil(tiles).max(1);
+        // A single row needs no block twice, and waits for nothing but its weights, which the processor foresees.
+        let chunk = if rows > 1 { CHUNK } else { w.blocks.max(1) };
+        for from in (0..w.blocks).step_by(chunk) {
+            let to = (from + chunk).min(w.blocks);
+            let next = if to < w.blocks { (panel, to) } else { (panel + P, 0) };
+            let is_last = next.0 * w.blocks * PANEL * BLOCK >= w.quants.len();
+            let ahead = (rows > 1 && !is_last).then(|| Ahead::new::<P>(w, next, tiles));
+            for (tile, r) in (0..rows).step_by(taken).enumerate() {
+                let chunk = Chunk { w, x, panel, blocks: from..to, ahead: &ahead, step: tile * (to - from) };
+                // SAFETY: these rows, blocks, and panels are within the product.
+                unsafe {
+                    match taken.min(rows - r) {
+                        1 => chunk.multiply::<P, 1>(first + r, &mut sums[r..]),
+                        2 => chunk.multiply::<P, 2>(first + r, &mut sums[r..]),
+                        4 if P < 4 => chunk.multiply::<P, 4>(first + r, &mut sums[r..]),
+                        5 if P < 4 => chunk.multiply::<P, 5>(first + r, &mut sums[r..]),
+                        6 if P < 4 => chunk.multiply::<P, 6>(first + r, &mut sums[r..]),
+                        _ => chunk.multiply::<P, 3>(first + r, &mut sums[r..]),
                     }
                 }
             }
-            for p in 0..P {
-                let ws = _mm512_loadu_ps(scales.add((p * blocks + b) * PANEL));
-                for i in 0..R {
-                    let scale = _mm512_mul_ps(ws, _mm512_set1_ps(*xs.add(i * blocks + b)));
-                    acc[p][i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p][i]), scale, acc[p][i]);
-                }
-            }
         }
-        for i in 0..R {
-            for (column, value) in x.outliers.of(r + i) {
-                // The column's byte becomes the highest, then a signed integer.
-                let up = _mm_cvtsi32_si128(24 - 8 * (column % 4) as i32);
-                let value = _mm512_set1_ps(value);
-                for p in 0..P {
-                    let block = p * blocks + column / BLOCK;
-                    let group = block * (BLOCK / 4) + column % BLOCK / 4;
-                    let four = _mm512_loadu_si512(weights.add(group * 64).cast());
-                    let four = _mm512_xor_si512(four, _mm512_set1_epi8(-128));
-                    let q = _mm512_srai_epi32::<24>(_mm512_sll_epi32(four, up));
-                    let d = _mm512_loadu_ps(scales.add(block * PANEL));
-                    let weight = _mm512_mul_ps(_mm512_cvtepi32_ps(q), d);
-                    acc[p][i] = _mm512_fmadd_ps(weight, value, acc[p][i]);
+        for (r, sums) in sums.iter_mut().enumerate().take(rows) {
+            // SAFETY: as above.
+            unsafe {
+                add_outliers::<P>(w, x, panel, first + r, sums);
+                for (p, sum) in sums.iter().enumerate().take(P) {
+                    store(product, panel + p, first + r, *sum, y);
                 }
             }
         }
     }
-    acc
+    P
+}
+
+/// Store row `r` of a panel, as far as its outputs are the product's columns.
+///
+/// SAFETY: the panel overlaps these columns, which are the caller's.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub unsafe fn store(product: &Product, panel: usize, r: usize, sum: __m512, y: &DisjointSliceMut<'_>) {
+    let first = panel * PANEL;
+    let from = product.columns.start.max(first);
+    let to = product.columns.end.min(first + PANEL);
+    let at = product.at(r, 0);
+    // SAFETY: these columns of row r are the caller's.
+    unsafe {
+        if to - from == PANEL {
+            _mm512_storeu_ps(y.slice(at + first, PANEL).as_mut_ptr(), sum);
+        } else {
+            let mut all = [0f32; PANEL];
+            _mm512_storeu_ps(all.as_mut_ptr(), sum);
+            y.slice(at + from, to - from).copy_from_slice(&all[from - first..to - first]);
+        }
+    }
+}
+
+/// Some blocks of some panels.
+struct Chunk<'a> {
+    w: &'a Panels,
+    x: &'a Rows8,
+    panel: usize,
+    blocks: Range<usize>,
+    ahead: &'a Option<Ahead>,
+    /// The steps of `ahead` that were taken.
+    step: usize,
+}
+
+impl Chunk<'_> {
+    /// Add the products of these blocks of `P` panels with `R` rows from `r` on to their sums, which begin with the first block.
+    ///
+    /// SAFETY: those panels, blocks, and rows exist.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "rows and panels index several arrays and pointers at once"
+    )]
+    unsafe fn multiply<const P: usize, const R: usize>(&self, r: usize, sums: &mut [Sums]) {
+        let (w, x, blocks) = (self.w, self.x, self.w.blocks);
+        let mut acc = [[_mm512_setzero_ps(); R]; P];
+        if self.blocks.start > 0 {
+            for p in 0..P {
+                for i in 0..R {
+                    acc[p][i] = sums[i][p];
+                }
+            }
+        }
+        // SAFETY: every access is within panels, blocks, and rows that the caller guarantees.
+        unsafe {
+            let weights = w.quants.as_ptr().add(self.panel * blocks * PANEL * BLOCK);
+            let scales = w.scales.as_ptr().add(self.panel * blocks * PANEL);
+            let inputs = x.quants.as_ptr().add(r * blocks * BLOCK);
+            let (xs, xo) = (x.scales.as_ptr().add(r * blocks), x.offsets.as_ptr().add(r * blocks));
+            for b in self.blocks.clone() {
+                if let Some(ahead) = self.ahead {
+                    ahead.read::<P>(self.step + b - self.blocks.start);
+                }
+                let offsets: [__m512i; R] =
+                    std::array::from_fn(|i| _mm512_set1_epi32(*xo.add(i * blocks + b)));
+                let mut dots = [offsets; P];
+                for g in 0..BLOCK / 4 {
+                    let wv: [__m512i; P] = std::array::from_fn(|p| {
+                        _mm512_loadu_si512(weights.add(((p * blocks + b) * (BLOCK / 4) + g) * 64).cast())
+                    });
+                    for i in 0..R {
+                        let four = inputs.add((i * blocks + b) * BLOCK + g * 4).cast::<i32>();
+                        let xv = _mm512_set1_epi32(four.read_unaligned());
+                        for p in 0..P {
+                            dots[p][i] = _mm512_dpbusd_epi32(dots[p][i], wv[p], xv);
+                        }
+                    }
+                }
+                for p in 0..P {
+                    let ws = _mm512_loadu_ps(scales.add((p * blocks + b) * PANEL));
+                    for i in 0..R {
+                        let scale = _mm512_mul_ps(ws, _mm512_set1_ps(*xs.add(i * blocks + b)));
+                        acc[p][i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p][i]), scale, acc[p][i]);
+                    }
+                }
+            }
+        }
+        for p in 0..P {
+            for i in 0..R {
+                sums[i][p] = acc[p][i];
+            }
+        }
+    }
+}
+
+/// Add the outliers of row `r` to the sums of `P` panels.
+///
+/// SAFETY: those panels and the row exist, and the outliers' columns are within the row.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn add_outliers<const P: usize>(w: &Panels, x: &Rows8, panel: usize, r: usize, sums: &mut Sums) {
+    for (column, value) in x.outliers.of(r) {
+        // The column's byte becomes the highest, then a signed integer.
+        let up = _mm_cvtsi32_si128(24 - 8 * (column % 4) as i32);
+        let value = _mm512_set1_ps(value);
+        for (p, sum) in sums.iter_mut().enumerate().take(P) {
+            let block = (panel + p) * w.blocks + column / BLOCK;
+            let group = block * (BLOCK / 4) + column % BLOCK / 4;
+            // SAFETY: as the caller guarantees.
+            let (four, d) = unsafe {
+                (
+                    _mm512_loadu_si512(w.quants.as_ptr().add(group * 64).cast()),
+                    _mm512_loadu_ps(w.scales.as_ptr().add(block * PANEL)),
+                )
+            };
+            let four = _mm512_xor_si512(four, _mm512_set1_epi8(-128));
+            let q = _mm512_srai_epi32::<24>(_mm512_sll_epi32(four, up));
+            *sum = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(q), d), value, *sum);
+        }
+    }
 }
 
 /// As [`super::quantize_q8`]; `offsets` are the sums of the blocks times -128.

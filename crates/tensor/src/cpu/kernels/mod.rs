@@ -8,6 +8,8 @@
 //! addition round once where any of them does, and products of quantized values are exact sums of integers.
 
 pub mod activations;
+#[cfg(target_arch = "x86_64")]
+mod ahead;
 mod attention;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -34,7 +36,10 @@ pub use attention::{
 };
 #[cfg(target_arch = "x86_64")]
 pub(crate) use blocks::{Avx512Kernel, avx512 as block_kernels};
-pub use blocks::{BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_blocks, quantize_blocks};
+pub use blocks::{
+    BlockPanels, BlockRows, Blocks, DisjointRowsK, RowsK, WIDE, product_block_panels, product_blocks,
+    quantize_blocks,
+};
 pub use delta::{
     COLUMNS, Columns, DeltaRow, convolve, delta_replay, delta_step, gate, multiply, unit_length,
 };

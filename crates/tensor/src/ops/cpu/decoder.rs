@@ -130,7 +130,8 @@ impl DecoderOps for CpuOps {
     }
 
     fn experts(&self, layer: Experts<FusedMatrix>, checkpoint: &dyn Weights) -> Loaded<Experts<Linear>> {
-        layer.try_map(|matrix| self.matrix(matrix, checkpoint))
+        // Not in panels: a step reads a few of them, and the others may stay in their file.
+        layer.try_map(|matrix| loading::matrix(matrix, checkpoint, self.dtype))
     }
 
     fn mix_experts(

@@ -1,5 +1,7 @@
 //! Matrices and the embedding table from a checkpoint or the cache of converted weights.
 
+use specreel_os::memory;
+
 use crate::{
     CheckpointError, WeightType, Weights,
     cpu::{
@@ -25,6 +27,18 @@ pub fn matrix(
     }
     let bias = list.biases(checkpoint)?;
     Linear::stack(stored, list.inputs, bias).map_err(|e| CheckpointError::tensor(list.name(), &e))
+}
+
+/// Memory that stays free when mapped matrices are copied.
+const RESERVE: u64 = 1 << 30;
+
+/// A matrix with blocks in panels, which are multiplied faster; a mapped one stays as it is where memory is short.
+pub fn in_panels(matrix: Linear) -> Linear {
+    let fits = |free| free > matrix.mapped_bytes() as u64 + RESERVE;
+    if matrix.mapped_bytes() == 0 || memory::available().is_none_or(fits) {
+        return matrix.in_panels();
+    }
+    matrix
 }
 
 /// As [`matrix`], for products of many rows, and padded with zeros: the matrix takes rows of whole blocks, and with `pad` every

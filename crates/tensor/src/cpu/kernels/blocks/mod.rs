@@ -18,9 +18,11 @@
     reason = "registers are numbered; a tile needs both operands, their places and their sums"
 )]
 pub(crate) mod avx512;
+mod panels;
 mod portable;
 mod rows;
 
+pub use panels::BlockPanels;
 pub use rows::{DisjointRowsK, RowsK, WIDE};
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -51,10 +53,6 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    pub fn empty(kind: BlockKind) -> Self {
-        Self { kind, bytes: Vec::new().into() }
-    }
-
     /// A matrix of `values` values from the blocks of a file; `None` if there are more or fewer bytes, or parts of a block.
     pub fn new(kind: BlockKind, bytes: SharedValues<u8>, values: usize) -> Option<Self> {
         let whole = values.is_multiple_of(kind.values());
@@ -71,18 +69,18 @@ impl Blocks {
         Self { kind, bytes: SharedValues::zeros(values / kind.values() * kind.bytes()) }
     }
 
-    /// Quantize and append values. Panics if they are not whole blocks, one is too large, or the blocks belong to a file.
-    pub fn push(&mut self, values: &[f32]) {
-        let (kind, bytes) = (self.kind, self.bytes.owned());
-        let from = bytes.len();
-        bytes.resize(from + values.len() / kind.values() * kind.bytes(), 0);
-        if let Err(problem) = quantize_blocks(kind, values, &mut bytes[from..]) {
+    /// Quantized values. Panics if they are not whole blocks, or one is too large.
+    #[cfg(test)]
+    pub fn quantized(kind: BlockKind, values: &[f32]) -> Self {
+        let mut blocks = Self::zeros(kind, values.len());
+        if let Err(problem) = quantize_blocks(kind, values, blocks.owned()) {
             panic!("{problem}");
         }
+        blocks
     }
 
     /// The blocks, to be filled with [`quantize_blocks`]. Panics if they belong to a file, or are shared.
-    pub(crate) fn owned(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn owned(&mut self) -> &mut [u8] {
         self.bytes.owned()
     }
 
@@ -151,7 +149,7 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if super::has_avx512() {
-            return w.kind.avx512()(product, &w.bytes, x, y);
+            return w.kind.avx512()[0](product, &w.bytes, x, y);
         }
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(int8) = Int8::detect() {
@@ -163,6 +161,30 @@ pub unsafe fn product_blocks(product: &Product, w: &Blocks, x: BlockRows<'_>, y:
             portable::dot::<T>(&w.bytes[o * row..(o + 1) * row], x, r, product.inputs)
         }));
     }
+}
+
+/// Some columns of `y = x Wᵀ` of blocks in panels. Panics if the operands are shorter than the product.
+///
+/// # Safety
+/// No other call may write the same columns of `y` at the same time.
+pub unsafe fn product_block_panels(
+    product: &Product,
+    w: &BlockPanels,
+    x: BlockRows<'_>,
+    y: &DisjointSliceMut<'_>,
+) {
+    let kind = w.kind();
+    let rows = if kind.takes_k() { x.k.values() } else { x.q8.quants.len() };
+    assert!(w.is(product.outputs, product.inputs), "the matrix has another shape than the product");
+    product.check(product.outputs * product.inputs, rows);
+    assert!(kind.takes_k() || x.q8.outliers.is_empty(), "these products have no outliers");
+    // SAFETY: panels are made if the features exist; the operands were checked, the columns are the caller's.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        kind.avx512()[1](product, w.as_bytes(), x, y);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    unreachable!("panels are made for AVX-512 only: {rows} rows, {:?}", y.len());
 }
 
 #[cfg(test)]

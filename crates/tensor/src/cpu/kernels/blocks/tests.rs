@@ -28,10 +28,7 @@ fn blocks_are_widened_as_candle_does() {
     let values = wave(1024, 0.37);
     for kind in KINDS {
         let Some(theirs) = crate::candle::linear::block_type(kind) else { continue };
-        let mut blocks = Blocks::empty(kind);
-        // In two chunks, as a matrix is read.
-        blocks.push(&values[..256]);
-        blocks.push(&values[256..]);
+        let blocks = Blocks::quantized(kind, &values);
         let mut out = Vec::new();
         blocks.widen(0..1024, &mut out);
         let storage = QStorage::from_data(blocks.as_bytes().into(), &Device::Cpu, theirs).unwrap();
@@ -84,7 +81,28 @@ fn matrices_of_another_size_are_refused() {
 #[test]
 #[should_panic(expected = "not whole blocks")]
 fn a_part_of_a_block_panics() {
-    Blocks::empty(BlockKind::Q4K).push(&[1.0; 100]);
+    Blocks::quantized(BlockKind::Q4K, &[1.0; 100]);
+}
+
+#[test]
+fn panels_hold_the_bytes_of_their_outputs() {
+    let (outputs, inputs) = (18, 512);
+    for kind in KINDS.into_iter().filter(|kind| BlockPanels::has(*kind)) {
+        let blocks = random(kind, outputs * inputs, 3);
+        let panels = BlockPanels::new(&blocks, outputs, inputs);
+        assert!(panels.is(outputs, inputs) && !panels.is(inputs, outputs) && panels.kind() == kind);
+        assert_eq!(panels.bytes(), blocks.bytes());
+        // The last panel repeats the last output.
+        let count = |bytes: &[u8]| {
+            bytes.iter().fold([0; 256], |mut all, byte| {
+                all[usize::from(*byte)] += 1;
+                all
+            })
+        };
+        let row = blocks.bytes() / outputs;
+        let padded = [blocks.as_bytes(), &blocks.as_bytes()[17 * row..].repeat(14)].concat();
+        assert_eq!(count(panels.as_bytes()), count(&padded), "{kind:?}");
+    }
 }
 
 type Implementation = Box<dyn Fn(&Product, &Blocks, BlockRows<'_>, &DisjointSliceMut<'_>)>;
@@ -100,6 +118,14 @@ fn implementations() -> Vec<Implementation> {
             with_type!(w.kind, T => int8::product_blocks::<T>(int8, p, &w.bytes, x, y));
         }));
     }
+    // SAFETY: as above.
+    all.push(Box::new(|p, w, x, y| unsafe {
+        if BlockPanels::has(w.kind) {
+            product_block_panels(p, &BlockPanels::new(w, p.outputs, p.inputs), x, y);
+        } else {
+            product_blocks(p, w, x, y);
+        }
+    }));
     all
 }
 

@@ -3,9 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    Outputs, Panel, halfs, halfs_at, looked_up, nibbles, upper_nibbles,
-    wide::{Heads, Numbers, Wide},
-    words,
+    InPanel, InRows, Panel, Source, halfs, looked_up, nibbles, upper_nibbles,
+    wide::{Heads, Numbers, Wide, nibbles_at},
 };
 
 use crate::quant::{
@@ -19,12 +18,12 @@ const HALVES: [[usize; 4]; 4] = [[0, 1, 8, 9], [2, 3, 10, 11], [4, 5, 12, 13], [
 
 /// Scales and minima of sixteen blocks of q4_k and q5_k.
 ///
-/// SAFETY: each output has a block from byte `at` on.
+/// SAFETY: each output has a block.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,f16c")]
-unsafe fn heads_with_minima(outputs: &Outputs, at: usize) -> Heads {
+unsafe fn heads_with_minima<S: Source>(block: S) -> Heads {
     // SAFETY: the first 16 bytes of each block.
-    let [d, low, middle, high] = unsafe { words(outputs, at) };
+    let [d, low, middle, high] = unsafe { block.words(0) };
     let six = _mm512_set1_epi8(63);
     let upper = |word| _mm512_and_si512(_mm512_srli_epi32::<2>(word), _mm512_set1_epi8(0x30));
     let scales = [_mm512_and_si512(low, six), _mm512_or_si512(nibbles(high), upper(low))];
@@ -74,18 +73,25 @@ impl Wide for Q4K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         // SAFETY: as the caller guarantees.
-        unsafe { heads_with_minima(outputs, at) }
+        unsafe { heads_with_minima(block) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        nibbles_at(unsafe { block.word(16 + part / 2 * 32 + g * 4) }, part % 2)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         for pair in 0..4 {
             for part in 0..2 {
                 // SAFETY: 16 bytes of each block.
-                let words = unsafe { words(outputs, at + 16 + pair * 32 + part * 16) };
+                let words = unsafe { block.words(16 + pair * 32 + part * 16) };
                 for (i, word) in words.into_iter().enumerate() {
                     let group = pair * 16 + part * 4 + i;
                     panel.0[group] = nibbles(word);
@@ -128,21 +134,31 @@ impl Wide for Q5K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         // SAFETY: as the caller guarantees.
-        unsafe { heads_with_minima(outputs, at) }
+        unsafe { heads_with_minima(block) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        let (word, high) = unsafe { (block.word(48 + part / 2 * 32 + g * 4), block.word(16 + g * 4)) };
+        // The bit with the number of the part moves to bit 4.
+        let high = _mm512_rolv_epi32(high, _mm512_set1_epi32((4 - part as i32) & 31));
+        _mm512_or_si512(nibbles_at(word, part % 2), _mm512_and_si512(high, _mm512_set1_epi8(16)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         let bit = |v| _mm512_and_si512(v, _mm512_set1_epi8(16));
         for part in 0..2 {
             // SAFETY: 16 bytes of each block.
-            let high = unsafe { words(outputs, at + 16 + part * 16) };
+            let high = unsafe { block.words(16 + part * 16) };
             for pair in 0..4 {
                 // SAFETY: as above.
-                let words = unsafe { words(outputs, at + 48 + pair * 32 + part * 16) };
+                let words = unsafe { block.words(48 + pair * 32 + part * 16) };
                 for (i, (word, high)) in words.into_iter().zip(high).enumerate() {
                     let group = pair * 16 + part * 4 + i;
                     // Bits 2 pair and 2 pair + 1 move to bit 4.
@@ -183,25 +199,41 @@ impl Wide for Q6K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         // SAFETY: as the caller guarantees.
-        let (d, scales) = unsafe { (halfs_at(outputs, at + 208), words(outputs, at + 192)) };
+        let (d, scales) = unsafe { (block.halfs(208), block.words(192)) };
         let zero = _mm512_setzero_si512();
         Heads { d, minimum: _mm512_setzero_ps(), minima: [zero; 8], scales }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        // Of each half the lower bits of 64 values, then the upper ones; two parts have the upper bits in one place.
+        let (half, quarter, sixteen) = (part / 8, part / 2 % 4, part % 2 * 16);
+        // SAFETY: as the caller guarantees.
+        let (word, high) = unsafe {
+            (
+                block.word(half * 64 + quarter % 2 * 32 + sixteen + g * 4),
+                block.word(128 + half * 32 + sixteen + g * 4),
+            )
+        };
+        let high = _mm512_rolv_epi32(high, _mm512_set1_epi32((4 - 2 * quarter as i32) & 31));
+        _mm512_or_si512(nibbles_at(word, quarter / 2), _mm512_and_si512(high, _mm512_set1_epi8(0x30)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         let two = |v| _mm512_and_si512(v, _mm512_set1_epi8(0x30));
         for half in 0..2 {
             for part in 0..2 {
                 // SAFETY: 16 bytes of each block.
                 let (high, a, b) = unsafe {
                     (
-                        words(outputs, at + 128 + half * 32 + part * 16),
-                        words(outputs, at + half * 64 + part * 16),
-                        words(outputs, at + half * 64 + 32 + part * 16),
+                        block.words(128 + half * 32 + part * 16),
+                        block.words(half * 64 + part * 16),
+                        block.words(half * 64 + 32 + part * 16),
                     )
                 };
                 for i in 0..4 {
@@ -254,10 +286,10 @@ impl Wide for Q3K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         let zero = _mm512_setzero_si512();
         // SAFETY: the last 14 bytes of each block, and two before them.
-        let (d, [_, a, b, c]) = unsafe { (halfs_at(outputs, at + 108), words(outputs, at + 92)) };
+        let (d, [_, a, b, c]) = unsafe { (block.halfs(108), block.words(92)) };
         let scales = |four, two| {
             let two = _mm512_and_si512(two, _mm512_set1_epi8(3));
             let six = _mm512_or_si512(nibbles(four), _mm512_slli_epi32::<4>(two));
@@ -279,13 +311,25 @@ impl Wide for Q3K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        let (half, shift, sixteen) = (part / 8, part / 2 % 4, part % 2 * 16);
+        // SAFETY: as the caller guarantees.
+        let (word, high) =
+            unsafe { (block.word(32 + half * 32 + sixteen + g * 4), block.word(sixteen + g * 4)) };
+        let third = _mm512_set1_epi32((2 - (4 * half + shift) as i32) & 31);
+        let third = _mm512_and_si512(_mm512_rolv_epi32(high, third), _mm512_set1_epi8(4));
+        _mm512_or_si512(two_bits(word, 2 * shift as u32), third)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         for sixteen in 0..2 {
             // SAFETY: 16 bytes of each block.
-            let high = unsafe { words(outputs, at + sixteen * 16) };
+            let high = unsafe { block.words(sixteen * 16) };
             for half in 0..2 {
                 // SAFETY: as above.
-                let low = unsafe { words(outputs, at + 32 + half * 32 + sixteen * 16) };
+                let low = unsafe { block.words(32 + half * 32 + sixteen * 16) };
                 for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
                     for shift in 0..4 {
                         let third = _mm512_set1_epi32((2 - (4 * half + shift) as i32) & 31);
@@ -316,10 +360,9 @@ impl Wide for Q2K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         // SAFETY: parts of each block.
-        let (both, d, minimum) =
-            unsafe { (words(outputs, at), halfs_at(outputs, at + 80), halfs_at(outputs, at + 82)) };
+        let (both, d, minimum) = unsafe { (block.words(0), block.halfs(80), block.halfs(82)) };
         // Two bytes of each word, widened to 16 bits.
         let pair = |v: __m512i, upper: i32| {
             let of_lane = _mm_setr_epi32(0, 0x0004_0004, 0x0008_0008, 0x000c_000c);
@@ -334,11 +377,19 @@ impl Wide for Q2K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        let (half, shift, sixteen) = (part / 8, part / 2 % 4, part % 2 * 16);
+        // SAFETY: as the caller guarantees.
+        two_bits(unsafe { block.word(16 + half * 32 + sixteen + g * 4) }, 2 * shift as u32)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         for part in 0..4 {
             let (half, sixteen) = (part / 2, part % 2);
             // SAFETY: 16 bytes of each block.
-            let words = unsafe { words(outputs, at + 16 + part * 16) };
+            let words = unsafe { block.words(16 + part * 16) };
             for (i, word) in words.into_iter().enumerate() {
                 for shift in 0..4 {
                     panel.0[half * 32 + shift * 8 + sixteen * 4 + i] = two_bits(word, 2 * shift as u32);
@@ -381,10 +432,10 @@ impl Wide for Iq4Xs {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         let zero = _mm512_setzero_si512();
         // SAFETY: the first 16 bytes of each block.
-        let [head, low, ..] = unsafe { words(outputs, at) };
+        let [head, low, ..] = unsafe { block.words(0) };
         // As for one block.
         let scales = |low: __m512i, high: __m512i| {
             let byte = _mm512_set1_epi32(255);
@@ -413,10 +464,18 @@ impl Wide for Iq4Xs {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, _: &mut Heads) {
+    unsafe fn group(block: InPanel<Self>, part: usize, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        let word = unsafe { block.word(8 + part * 16 + g % 4 * 4) };
+        looked_up(IQ4, nibbles_at(word, g / 4))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, _: &mut Heads) {
         for part in 0..8 {
             // SAFETY: 16 bytes of each block.
-            let words = unsafe { words(outputs, at + 8 + part * 16) };
+            let words = unsafe { block.words(8 + part * 16) };
             for (i, word) in words.into_iter().enumerate() {
                 panel.0[part * 8 + i] = looked_up(IQ4, nibbles(word));
                 panel.0[part * 8 + 4 + i] = looked_up(IQ4, upper_nibbles(word));
@@ -435,11 +494,11 @@ impl Wide for Iq1S {}
 impl Wide for Iq1M {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         let zero = _mm512_setzero_si512();
         // SAFETY: as the caller guarantees.
-        let block = |row: *const u8| unsafe { std::slice::from_raw_parts(row.add(at), Self::BYTES) };
-        let d = outputs.rows.map(|row| Self::scale(block(row)));
+        let bytes = |i: usize| unsafe { std::slice::from_raw_parts(block.of(i), Self::BYTES) };
+        let d: [f32; 16] = std::array::from_fn(|i| Self::scale(bytes(i)));
         // SAFETY: sixteen floats.
         let d = unsafe { _mm512_loadu_ps(d.as_ptr()) };
         Heads { d, minimum: _mm512_setzero_ps(), minima: [zero; 8], scales: [zero; 4] }

@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    super::BlockRows, Kernel, Outputs, Panel, dots, for_rows, halfs, halfs_at, halves, join, looked_up,
-    nibbles, quads, tiles, upper_nibbles, words,
+    super::BlockRows, Ahead, Arranged, Blocks, Groups, InPanel, InRows, Kernel, Outputs, Panel, Source,
+    UNPACKED, dots, for_rows, halfs, halves, join, looked_up, nibbles, quads, tiles, upper_nibbles,
 };
 
 use crate::quant::{BlockType, Iq4Nl, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
@@ -74,40 +74,61 @@ pub trait Narrow: BlockType {
 
     /// Arrange a block of sixteen outputs.
     ///
-    /// SAFETY: each output has a block from byte `at` on.
+    /// SAFETY: each output has a block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]) {
-        let nibbles_at = at + Self::BYTES - 16;
+    unsafe fn arrange(block: InRows<'_>, groups: &mut [__m512i]) {
+        let nibbles_at = Self::BYTES - 16;
         // SAFETY: the last 16 bytes of each block.
-        let words_of_all = unsafe { words(outputs, nibbles_at) };
-        for (i, word) in words_of_all.into_iter().enumerate() {
+        let words = unsafe { block.words(nibbles_at) };
+        for (i, word) in words.into_iter().enumerate() {
             [groups[i], groups[i + 4]] = integers::<Self>(word);
         }
         if Self::FIFTHS {
             // SAFETY: 16 bytes of each block.
-            let [fifths, ..] = unsafe { words(outputs, nibbles_at - 4) };
-            for (i, group) in groups.iter_mut().enumerate() {
-                // In each word the byte with the bits of the group's four values, four times.
-                let own = _mm512_set1_epi32(0x0101_0101 * (i as i32 / 2));
-                let word = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c));
-                let bytes = _mm512_shuffle_epi8(fifths, _mm512_add_epi32(word, own));
-                let bits = _mm512_set1_epi32(if i % 2 == 0 { 0x0804_0201 } else { 0x8040_2010_u32 as i32 });
-                let set = _mm512_test_epi8_mask(bytes, bits);
-                *group = _mm512_mask_add_epi8(*group, set, *group, _mm512_set1_epi8(16));
+            let [fifths, ..] = unsafe { block.words(nibbles_at - 4) };
+            for (g, group) in groups.iter_mut().enumerate() {
+                *group = with_fifths(*group, fifths, g);
             }
         }
     }
 
+    /// Group `g` of four integers of a block of sixteen outputs in a panel.
+    ///
+    /// SAFETY: the block exists.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn group(block: InPanel<Self>, g: usize) -> __m512i {
+        let nibbles_at = Self::BYTES - 16;
+        // SAFETY: as the caller guarantees.
+        let [low, high] = integers::<Self>(unsafe { block.word(nibbles_at + g % 4 * 4) });
+        let group = if g < 4 { low } else { high };
+        // SAFETY: as above.
+        if Self::FIFTHS { with_fifths(group, unsafe { block.word(nibbles_at - 4) }, g) } else { group }
+    }
+
     /// The scales of sixteen blocks.
     ///
-    /// SAFETY: each output has a block from byte `at` on.
+    /// SAFETY: each output has a block.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn scales(outputs: &Outputs, at: usize) -> __m512 {
+    unsafe fn scales<S: Source>(block: S) -> __m512 {
         // SAFETY: as the caller guarantees.
-        unsafe { halfs_at(outputs, at + Self::HALVES[0]) }
+        unsafe { block.halfs(Self::HALVES[0]) }
     }
+}
+
+/// The fifth bits of group `g`, of words with the fifth bits of 32 values.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn with_fifths(group: __m512i, fifths: __m512i, g: usize) -> __m512i {
+    // In each word the byte with the bits of the group's four values, four times.
+    let own = _mm512_set1_epi32(0x0101_0101 * (g as i32 / 2));
+    let word = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 0x0404_0404, 0x0808_0808, 0x0c0c_0c0c));
+    let bytes = _mm512_shuffle_epi8(fifths, _mm512_add_epi32(word, own));
+    let bits = _mm512_set1_epi32(if g.is_multiple_of(2) { 0x0804_0201 } else { 0x8040_2010_u32 as i32 });
+    let set = _mm512_test_epi8_mask(bytes, bits);
+    _mm512_mask_add_epi8(group, set, group, _mm512_set1_epi8(16))
 }
 
 /// The integers that bytes of two times four bits stand for, with [`BlockType::OFFSET`] if they are signed: of the lower bits, and of
@@ -142,21 +163,22 @@ struct Heads {
     minimum: __m512,
 }
 
-/// SAFETY: each output has a block from byte `at` on.
+impl Heads {
+    // SAFETY: zeros are floats.
+    const ZERO: Self = unsafe { std::mem::zeroed() };
+}
+
+/// SAFETY: each output has a block.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn heads<K: Narrow>(outputs: &Outputs, at: usize) -> Heads {
+unsafe fn heads<K: Narrow, S: Source>(block: S) -> Heads {
     if !K::MINIMA {
         // SAFETY: as the caller guarantees.
-        return Heads { d: unsafe { K::scales(outputs, at) }, minimum: _mm512_setzero_ps() };
+        return Heads { d: unsafe { K::scales(block) }, minimum: _mm512_setzero_ps() };
     }
     // The minimum follows the scale.
-    let both = outputs.rows.map(|row| {
-        // SAFETY: as above.
-        unsafe { row.add(at + K::HALVES[0]).cast::<u32>().read_unaligned() }
-    });
-    // SAFETY: sixteen words.
-    let both = unsafe { _mm512_loadu_si512(both.as_ptr().cast()) };
+    // SAFETY: as above.
+    let both = unsafe { block.word(K::HALVES[0]) };
     Heads { d: halfs(both), minimum: halfs(_mm512_srli_epi32::<16>(both)) }
 }
 
@@ -199,14 +221,15 @@ impl<K: Narrow> Kernel for NarrowBlocks<K> {
         unsafe {
             for b in (0..blocks).step_by(K::STEP) {
                 let count = (blocks - b).min(K::STEP);
-                outputs.prefetch(b * size, count * size, 0, 1);
+                let now = Blocks { first: b, count, of: blocks, bytes: size };
+                now.of_next_rows(&[*outputs], 1).prefetch::<1>(0);
                 let row = |r: usize| {
                     let x = x.q8.quants.as_ptr().add((r * blocks + b) * BLOCK);
                     K::step(outputs, b * size, x, count)
                 };
                 let dots: [[__m512i; 4]; R] = std::array::from_fn(row);
                 for i in 0..count {
-                    let heads = heads::<K>(outputs, (b + i) * size);
+                    let heads = heads::<K, _>(outputs.at((b + i) * size));
                     for r in 0..R {
                         let index = r * blocks + b + i;
                         let dot = _mm512_add_epi32(dots[r][i], offset::<K>(x, index));
@@ -225,33 +248,111 @@ impl<K: Narrow> Kernel for NarrowBlocks<K> {
         outputs: &[Outputs; P],
         x: BlockRows<'_>,
         first: usize,
+        panels: &mut [Panel; P],
         sums: &mut [[__m512; P]],
     ) {
-        let (blocks, size) = (inputs / BLOCK, K::BYTES);
-        let mut panels: [Panel; P] = std::array::from_fn(|_| Panel::zeros());
+        let blocks = inputs / BLOCK;
         for b in (0..blocks).step_by(TOGETHER) {
-            let together = (blocks - b).min(TOGETHER);
-            let none = Heads { d: _mm512_setzero_ps(), minimum: _mm512_setzero_ps() };
-            let mut all = [[none; P]; TOGETHER];
+            let count = (blocks - b).min(TOGETHER);
+            let now = Blocks { first: b, count, of: blocks, bytes: K::BYTES };
+            let mut heads = [[Heads::ZERO; P]; TOGETHER];
             // SAFETY: these blocks and rows exist, as the caller guarantees.
             unsafe {
-                for (p, (outputs, panel)) in outputs.iter().zip(&mut panels).enumerate() {
-                    for (i, groups) in panel.0.chunks_exact_mut(8).enumerate().take(together) {
-                        let at = (b + i) * size;
-                        all[i][p] = heads::<K>(outputs, at);
-                        K::arrange(outputs, at, groups);
+                for (p, (outputs, panel)) in outputs.iter().zip(panels.iter_mut()).enumerate() {
+                    for (i, groups) in panel.0.chunks_exact_mut(8).enumerate().take(count) {
+                        let block = outputs.at((b + i) * K::BYTES);
+                        heads[i][p] = self::heads::<K, _>(block);
+                        K::arrange(block, groups);
                     }
                 }
-                let heads = &all[..together];
-                for rows in tiles(sums.len()) {
-                    // Prefetched once for all tiles, a little at a time.
-                    let ahead = (rows.start == 0).then_some((outputs, b * size));
-                    let (count, index) = (rows.len(), (first + rows.start) * blocks + b);
-                    let sums = &mut sums[rows];
-                    for_rows!(count, tile::<K, P>(&panels, heads, x, index, blocks, ahead, sums));
-                }
+                let ahead = |steps| now.of_next_rows(outputs, steps);
+                all_tiles::<K, _, P>(Arranged::<P, 8>(panels), &heads, x, now, first, ahead, sums);
             }
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
+    unsafe fn panels<const P: usize>(
+        inputs: usize,
+        panels: &[InPanel<K>; P],
+        x: BlockRows<'_>,
+        first: usize,
+        arranged: &mut [Panel; P],
+        sums: &mut [[__m512; P]],
+    ) {
+        let blocks = inputs / BLOCK;
+        for b in (0..blocks).step_by(TOGETHER) {
+            let count = (blocks - b).min(TOGETHER);
+            let now = Blocks { first: b, count, of: blocks, bytes: K::BYTES };
+            let mut heads = [[Heads::ZERO; P]; TOGETHER];
+            let at = panels.map(|panel| panel.later(b));
+            // SAFETY: as above.
+            unsafe {
+                for (i, heads) in heads.iter_mut().enumerate().take(count) {
+                    *heads = std::array::from_fn(|p| self::heads::<K, _>(at[p].later(i)));
+                }
+                let ahead = |steps| now.next_in_panels(panels, steps);
+                let blocks = InPanels(at);
+                if sums.len() <= UNPACKED {
+                    all_tiles::<K, _, P>(blocks, &heads, x, now, first, ahead, sums);
+                    continue;
+                }
+                for (p, panel) in arranged.iter_mut().enumerate() {
+                    for (i, groups) in panel.0.chunks_exact_mut(8).enumerate().take(count) {
+                        for (g, group) in groups.iter_mut().enumerate() {
+                            *group = blocks.group(p, i, g);
+                        }
+                    }
+                }
+                all_tiles::<K, _, P>(Arranged::<P, 8>(arranged), &heads, x, now, first, ahead, sums);
+            }
+        }
+    }
+}
+
+/// The current blocks of `P` panels; a part is a block.
+struct InPanels<K, const P: usize>([InPanel<K>; P]);
+
+impl<K, const P: usize> Clone for InPanels<K, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, const P: usize> Copy for InPanels<K, P> {}
+
+impl<K: Narrow, const P: usize> Groups for InPanels<K, P> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn group(self, p: usize, part: usize, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        unsafe { K::group(self.0[p].later(part), g) }
+    }
+}
+
+/// Some blocks of `P` times sixteen outputs times all rows from `first` on, in tiles.
+///
+/// SAFETY: those blocks of the inputs exist.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn all_tiles<K: Narrow, G: Groups, const P: usize>(
+    groups: G,
+    heads: &[[Heads; P]; TOGETHER],
+    x: BlockRows<'_>,
+    now: Blocks,
+    first: usize,
+    ahead: impl Fn(usize) -> Ahead,
+    sums: &mut [[__m512; P]],
+) {
+    let tiles = tiles(sums.len());
+    let ahead = ahead(tiles.len() * now.count);
+    for (i, rows) in tiles.enumerate() {
+        let (rows_of_tile, index) = (rows.len(), (first + rows.start) * now.of + now.first);
+        let (ahead, sums) = ((ahead, i * now.count), &mut sums[rows]);
+        let heads = &heads[..now.count];
+        // SAFETY: as the caller guarantees.
+        unsafe { for_rows!(rows_of_tile, tile::<K, P>(groups, heads, x, index, now.of, ahead, sums)) };
     }
 }
 
@@ -260,26 +361,23 @@ impl<K: Narrow> Kernel for NarrowBlocks<K> {
 /// SAFETY: those blocks of the inputs exist.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn tile<K: Narrow, const P: usize, const R: usize>(
-    panels: &[Panel; P],
+unsafe fn tile<K: Narrow, G: Groups, const P: usize, const R: usize>(
+    groups: G,
     heads: &[[Heads; P]],
     x: BlockRows<'_>,
     index: usize,
     blocks: usize,
-    ahead: Option<(&[Outputs; P], usize)>,
+    (ahead, step): (Ahead, usize),
     sums: &mut [[__m512; P]],
 ) {
     // SAFETY: as the caller guarantees.
     unsafe {
         let mut acc: [[__m512; P]; R] = std::array::from_fn(|r| sums[r]);
         for (i, heads) in heads.iter().enumerate() {
-            if let Some((outputs, at)) = ahead {
-                let size = K::BYTES;
-                outputs.iter().for_each(|outputs| outputs.prefetch(at + i * size, size, 0, 1));
-            }
+            ahead.prefetch::<P>(step + i);
             let start = std::array::from_fn(|r| offset::<K>(x, index + r * blocks + i));
             let quants = x.q8.quants.as_ptr().add((index + i) * BLOCK);
-            let dots = dots::<P, R, 8>(panels, i * 8, quants, blocks * BLOCK, start);
+            let dots = dots::<G, P, R, 8>(groups, i, quants, blocks * BLOCK, start);
             for r in 0..R {
                 for p in 0..P {
                     acc[r][p] = add_block::<K>(dots[p][r], heads[p], x, index + r * blocks + i, acc[r][p]);
@@ -315,10 +413,17 @@ impl Narrow for Q8_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, groups: &mut [__m512i]) {
+    unsafe fn group(block: InPanel<Self>, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        _mm512_xor_si512(unsafe { block.word(2 + g * 4) }, _mm512_set1_epi8(-128))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn arrange(block: InRows<'_>, groups: &mut [__m512i]) {
         for part in 0..2 {
             // SAFETY: 16 bytes of each block.
-            let words = unsafe { words(outputs, at + 2 + part * 16) };
+            let words = unsafe { block.words(2 + part * 16) };
             for (group, word) in groups[part * 4..].iter_mut().zip(words) {
                 *group = _mm512_xor_si512(word, _mm512_set1_epi8(-128));
             }
@@ -335,9 +440,9 @@ impl Narrow for Iq4Nl {}
 impl Narrow for Mxfp4 {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn scales(outputs: &Outputs, at: usize) -> __m512 {
+    unsafe fn scales<S: Source>(block: S) -> __m512 {
         // SAFETY: as the caller guarantees.
-        let exponents = outputs.rows.map(|row| unsafe { *row.add(at) });
+        let exponents: [u8; 16] = std::array::from_fn(|i| unsafe { *block.of(i) });
         // SAFETY: sixteen bytes.
         let e = _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(exponents.as_ptr().cast()) });
         let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));

@@ -3,7 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    super::BlockRows, Kernel, Outputs, PANEL, Panel, dots, for_rows, halfs_at, quads, sums4, tiles, words,
+    super::BlockRows, Ahead, Arranged, Blocks, Groups, InPanel, InRows, Kernel, Outputs, PANEL, Panel,
+    Source, UNPACKED, dots, for_rows, quads, sums4, tiles,
 };
 
 use crate::quant::{BlockType, Unpacked};
@@ -55,29 +56,38 @@ pub trait Wide: BlockType {
 
     /// Scales and minima of sixteen blocks; by default [`Heads::scales`] are zeros.
     ///
-    /// SAFETY: each output has a block from byte `at` on.
+    /// SAFETY: each output has a block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,f16c")]
-    unsafe fn heads(outputs: &Outputs, at: usize) -> Heads {
+    unsafe fn heads<S: Source>(block: S) -> Heads {
         let zero = _mm512_setzero_si512();
         // SAFETY: as the caller guarantees.
-        let d = unsafe { halfs_at(outputs, at + Self::HALVES[0]) };
+        let d = unsafe { block.halfs(Self::HALVES[0]) };
         let d = _mm512_mul_ps(d, _mm512_set1_ps(Self::UNIT));
         Heads { d, minimum: _mm512_setzero_ps(), minima: [zero; 8], scales: [zero; 4] }
+    }
+
+    /// Group `g` of four integers of a part of sixteen blocks, for types that are put into panels.
+    ///
+    /// SAFETY: the block exists.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn group(_: InPanel<Self>, _part: usize, _g: usize) -> __m512i {
+        unreachable!("{} is not put into panels", Self::NAME)
     }
 
     /// Arrange the integers of sixteen blocks, with [`BlockType::OFFSET`] if they are signed, and store the scales, if
     /// [`Wide::heads`] has not.
     ///
-    /// SAFETY: each output has a block from byte `at` on.
+    /// SAFETY: each output has a block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn arrange(outputs: &Outputs, at: usize, panel: &mut Panel, heads: &mut Heads) {
+    unsafe fn arrange(block: InRows<'_>, panel: &mut Panel, heads: &mut Heads) {
         let mut rows = [[0u8; 256 + 16]; PANEL];
         // SAFETY: each block is unpacked to a row of its own, lane by lane; the scales follow.
         unsafe {
-            for (row, block) in rows.iter_mut().zip(outputs.rows) {
-                let numbers = Self::numbers(block.add(at));
+            for (i, row) in rows.iter_mut().enumerate() {
+                let numbers = Self::numbers(block.of(i));
                 let to = row.as_mut_ptr();
                 for (quants, lanes) in numbers.quants.into_iter().zip(Self::LANES) {
                     let sign = _mm512_set1_epi8(if Self::SIGNED { -128 } else { 0 });
@@ -92,11 +102,18 @@ pub trait Wide: BlockType {
             }
             let rows = Outputs { rows: rows.each_ref().map(|row| row.as_ptr()), next: std::ptr::null() };
             for (part, groups) in panel.0.chunks_exact_mut(4).enumerate() {
-                groups.copy_from_slice(&words(&rows, part * 16));
+                groups.copy_from_slice(&rows.at(0).words(part * 16));
             }
-            heads.scales = words(&rows, 256);
+            heads.scales = rows.at(0).words(256);
         }
     }
+}
+
+/// Four bits of every byte: the upper ones if `upper` is 1, the lower ones if it is 0.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub fn nibbles_at(v: __m512i, upper: usize) -> __m512i {
+    super::nibbles(_mm512_srlv_epi32(v, _mm512_set1_epi32(4 * upper as i32)))
 }
 
 /// 256 inputs in the order of [`Wide::LANES`].
@@ -176,12 +193,14 @@ impl<K: Wide> Kernel for WideBlocks<K> {
         unsafe {
             for b in 0..blocks {
                 let at = b * K::BYTES;
-                let heads = K::heads(outputs, at);
+                let heads = K::heads(outputs.at(at));
+                let now = Blocks { first: b, count: 1, of: blocks, bytes: K::BYTES };
+                let ahead = now.of_next_rows(&[*outputs], 4);
                 let row = |r: usize| inputs::<K>(x.k.quants.as_ptr().add(r * inputs_of_row + b * 256));
                 let inputs: [[__m512i; 4]; R] = std::array::from_fn(row);
                 let mut quarters = [[_mm512_setzero_si512(); 4]; R];
                 for quarter in 0..4 {
-                    outputs.prefetch(at, K::BYTES, quarter, 4);
+                    ahead.prefetch::<1>(quarter);
                     let mut totals = [[_mm512_setzero_si512(); 4]; R];
                     for i in 0..4 {
                         let numbers = K::numbers(outputs.rows[quarter * 4 + i].add(at));
@@ -218,28 +237,127 @@ impl<K: Wide> Kernel for WideBlocks<K> {
         outputs: &[Outputs; P],
         x: BlockRows<'_>,
         first: usize,
+        panels: &mut [Panel; P],
         sums: &mut [[__m512; P]],
     ) {
         let blocks = inputs / 256;
-        let mut panels: [Panel; P] = std::array::from_fn(|_| Panel::zeros());
         for b in 0..blocks {
-            let at = b * K::BYTES;
+            let now = Blocks { first: b, count: 1, of: blocks, bytes: K::BYTES };
             // SAFETY: these blocks and rows exist, as the caller guarantees.
             unsafe {
-                let mut heads: [Heads; P] = std::array::from_fn(|p| K::heads(&outputs[p], at));
-                for ((outputs, panel), heads) in outputs.iter().zip(&mut panels).zip(&mut heads) {
-                    K::arrange(outputs, at, panel, heads);
+                let at = outputs.each_ref().map(|outputs| outputs.at(b * K::BYTES));
+                let mut heads: [Heads; P] = std::array::from_fn(|p| K::heads(at[p]));
+                for ((block, panel), heads) in at.into_iter().zip(panels.iter_mut()).zip(&mut heads) {
+                    K::arrange(block, panel, heads);
                 }
                 let scales: [_; P] = std::array::from_fn(|p| sub_scales::<K>(&heads[p]));
-                for rows in tiles(sums.len()) {
-                    // Prefetched once for all tiles, a little at a time.
-                    let ahead = (rows.start == 0).then_some((outputs, at));
-                    let (count, index) = (rows.len(), (first + rows.start) * blocks + b);
-                    let sums = &mut sums[rows];
-                    for_rows!(count, tile::<K, P>(&panels, &heads, &scales, x, index, blocks, ahead, sums));
+                let ahead = |steps| now.of_next_rows(outputs, steps);
+                match K::PART {
+                    16 => all_tiles::<K, _, P>(
+                        Arranged::<P, 4>(panels),
+                        (&heads, &scales),
+                        x,
+                        now,
+                        first,
+                        ahead,
+                        sums,
+                    ),
+                    _ => all_tiles::<K, _, P>(
+                        Arranged::<P, 8>(panels),
+                        (&heads, &scales),
+                        x,
+                        now,
+                        first,
+                        ahead,
+                        sums,
+                    ),
                 }
             }
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni,f16c,avx2,fma")]
+    unsafe fn panels<const P: usize>(
+        inputs: usize,
+        panels: &[InPanel<K>; P],
+        x: BlockRows<'_>,
+        first: usize,
+        arranged: &mut [Panel; P],
+        sums: &mut [[__m512; P]],
+    ) {
+        let blocks = inputs / 256;
+        for b in 0..blocks {
+            let now = Blocks { first: b, count: 1, of: blocks, bytes: K::BYTES };
+            // SAFETY: these blocks and rows exist, as the caller guarantees.
+            unsafe {
+                let at = panels.map(|panel| panel.later(b));
+                let heads: [Heads; P] = std::array::from_fn(|p| K::heads(at[p]));
+                let scales: [_; P] = std::array::from_fn(|p| sub_scales::<K>(&heads[p]));
+                let ahead = |steps| now.next_in_panels(panels, steps);
+                let blocks = InPanels(at);
+                if sums.len() <= UNPACKED {
+                    all_tiles::<K, _, P>(blocks, (&heads, &scales), x, now, first, ahead, sums);
+                    continue;
+                }
+                for (p, panel) in arranged.iter_mut().enumerate() {
+                    for part in 0..K::VALUES / K::PART {
+                        for g in 0..K::PART / 4 {
+                            panel.0[part * K::PART / 4 + g] = blocks.group(p, part, g);
+                        }
+                    }
+                }
+                let heads = (&heads, &scales);
+                match K::PART {
+                    16 => all_tiles::<K, _, P>(Arranged::<P, 4>(arranged), heads, x, now, first, ahead, sums),
+                    _ => all_tiles::<K, _, P>(Arranged::<P, 8>(arranged), heads, x, now, first, ahead, sums),
+                }
+            }
+        }
+    }
+}
+
+/// The current blocks of `P` panels.
+struct InPanels<K, const P: usize>([InPanel<K>; P]);
+
+impl<K, const P: usize> Clone for InPanels<K, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, const P: usize> Copy for InPanels<K, P> {}
+
+impl<K: Wide, const P: usize> Groups for InPanels<K, P> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn group(self, p: usize, part: usize, g: usize) -> __m512i {
+        // SAFETY: as the caller guarantees.
+        unsafe { K::group(self.0[p], part, g) }
+    }
+}
+
+/// A block of `P` times sixteen outputs times all rows from `first` on, in tiles.
+///
+/// SAFETY: those blocks of the inputs exist.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn all_tiles<K: Wide, G: Groups, const P: usize>(
+    groups: G,
+    (heads, scales): (&[Heads; P], &[[__m512i; 16]; P]),
+    x: BlockRows<'_>,
+    now: Blocks,
+    first: usize,
+    ahead: impl Fn(usize) -> Ahead,
+    sums: &mut [[__m512; P]],
+) {
+    let (tiles, parts) = (tiles(sums.len()), K::VALUES / K::PART);
+    let ahead = ahead(tiles.len() * parts);
+    for (i, rows) in tiles.enumerate() {
+        let (count, index) = (rows.len(), (first + rows.start) * now.of + now.first);
+        let (ahead, sums) = ((ahead, i * parts), &mut sums[rows]);
+        // SAFETY: as the caller guarantees.
+        unsafe { for_rows!(count, tile::<K, P>(groups, heads, scales, x, index, now.of, ahead, sums)) };
     }
 }
 
@@ -289,14 +407,14 @@ fn sub_scales<K: Wide>(heads: &Heads) -> [__m512i; 16] {
 /// SAFETY: those blocks of the inputs exist.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn tile<K: Wide, const P: usize, const R: usize>(
-    panels: &[Panel; P],
+unsafe fn tile<K: Wide, G: Groups, const P: usize, const R: usize>(
+    groups: G,
     heads: &[Heads; P],
     scales: &[[__m512i; 16]; P],
     x: BlockRows<'_>,
     index: usize,
     blocks: usize,
-    ahead: Option<(&[Outputs; P], usize)>,
+    (ahead, step): (Ahead, usize),
     sums: &mut [[__m512; P]],
 ) {
     let mut totals = [[_mm512_setzero_si512(); R]; P];
@@ -304,9 +422,7 @@ unsafe fn tile<K: Wide, const P: usize, const R: usize>(
     unsafe {
         let (quants, stride) = (x.k.quants.as_ptr().add(index * 256), blocks * 256);
         for sub in 0..K::VALUES / K::PART {
-            if let Some((outputs, at)) = ahead {
-                outputs.iter().for_each(|outputs| outputs.prefetch(at, K::BYTES, sub, K::VALUES / K::PART));
-            }
+            ahead.prefetch::<P>(step + sub);
             let start = std::array::from_fn(|r| {
                 if K::OFFSET == 0 {
                     return _mm512_setzero_si512();
@@ -315,10 +431,10 @@ unsafe fn tile<K: Wide, const P: usize, const R: usize>(
                 let sum: i32 = (0..K::PART / 16).map(|i| i32::from(*sums.add(i))).sum();
                 _mm512_set1_epi32(-K::OFFSET * sum)
             });
-            let (group, quants) = (sub * K::PART / 4, quants.add(sub * K::PART));
+            let quants = quants.add(sub * K::PART);
             let dots = match K::PART {
-                16 => dots::<P, R, 4>(panels, group, quants, stride, start),
-                _ => dots::<P, R, 8>(panels, group, quants, stride, start),
+                16 => dots::<G, P, R, 4>(groups, sub, quants, stride, start),
+                _ => dots::<G, P, R, 8>(groups, sub, quants, stride, start),
             };
             for p in 0..P {
                 for r in 0..R {
