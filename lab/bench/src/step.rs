@@ -10,6 +10,7 @@ use specreel_model::{
     family::{ModelError, VideoLlm},
     shapes,
 };
+use specreel_tensor::{Backend, cpu::measure::Rates};
 
 const SLOTS: [usize; 3] = [100, 300, 1000];
 /// Tokens in the cache of a draft head without visual tokens: a prompt and half of a caption.
@@ -28,6 +29,8 @@ pub struct StepOptions {
     pub shape: Option<String>,
     /// The same instead of the drafter.
     pub drafter_shape: Option<String>,
+    /// Relate the passes to what the processor reaches.
+    pub explain: bool,
 }
 
 /// Passes of one model over one context.
@@ -59,6 +62,36 @@ struct Pass {
     gigamacs_per_second: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     experts: Option<PassExperts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<Limit>,
+}
+
+/// What a pass takes at least, if reading and multiplying overlap: the longer of both.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Limit {
+    /// Reading its weights, and its keys and values, once.
+    read_ms: f64,
+    /// Its multiply-adds, with weights in the caches.
+    multiply_ms: f64,
+    /// The pass's time relative to the longer one.
+    ratio: f64,
+}
+
+impl Limit {
+    fn of(work: &Work, rates: &Rates, ms: f64) -> Self {
+        let read_ms = (work.weight_bytes + work.cache_bytes) as f64 / rates.read * 1e3;
+        let multiply_ms = work.macs as f64 / rates.macs * 1e3;
+        Self { read_ms, multiply_ms, ratio: ms / read_ms.max(multiply_ms) }
+    }
+
+    /// What bounds the pass, if anything does.
+    fn bound(&self) -> &'static str {
+        match self.ratio {
+            ..1.3 if self.read_ms > self.multiply_ms => "memory",
+            ..1.3 => "products",
+            _ => "neither",
+        }
+    }
 }
 
 /// Experts of a layer of which a pass reads the weights.
@@ -114,6 +147,18 @@ pub fn run<R: Reporter>(
     reporter: &mut R,
 ) -> Result<bool, R::Error> {
     let (slots, rows) = (numbers(&options.slots, &SLOTS), numbers(&options.rows, &ROWS));
+    let explain = |place: &ComputeDevice, stored: Option<&str>| -> Result<Option<Rates>, Failure> {
+        if !options.explain {
+            return Ok(None);
+        }
+        if !matches!(place.backend(), Backend::Cpu) || stored.is_some() {
+            return Err(Failure::usage(
+                "--explain relates passes on a CPU, with weights of one type",
+                "pass --device cpu, and a directory or --shape instead of a GGUF file",
+            ));
+        }
+        Rates::measure(place.dtype()).map(Some).map_err(|e| ModelError::from(e).into())
+    };
     let (target, drafter) = match &options.shape {
         Some(shape) => (Source::Shape(shape), options.drafter_shape.as_deref().map(Source::Shape)),
         None => {
@@ -135,10 +180,12 @@ pub fn run<R: Reporter>(
     for (role, source, place, rows) in roles {
         let model = load(&source, &place, decoder.as_ref(), reporter)?;
         fits(&model, &slots, rows)?;
+        let rates = explain(&place, model.stored)?;
         let mut curves = Vec::new();
         for &slots in &slots {
             let held = model.holds(slots);
-            let Some((fill_ms, passes)) = measure(&model, held, rows, interrupt, reporter)? else {
+            let Some((fill_ms, passes)) = measure(&model, rates.as_ref(), held, rows, interrupt, reporter)?
+            else {
                 break;
             };
             let curve = PassCurve {
@@ -242,6 +289,7 @@ fn fits(model: &LoadedModel, slots: &[usize], rows: &[usize]) -> Result<(), Fail
 
 fn measure<R: Reporter>(
     model: &LoadedModel,
+    rates: Option<&Rates>,
     slots: usize,
     rows: &[usize],
     interrupt: &Interrupt,
@@ -285,6 +333,7 @@ fn measure<R: Reporter>(
                     .experts
                     .zip(routing)
                     .map(|(read, routing)| PassExperts { read, expected: routing.touched(t.rows) }),
+                limit: rates.map(|rates| Limit::of(&work, rates, t.ms)),
             }
         };
         (times.fill_ms, times.passes.iter().map(pass).collect())
@@ -323,6 +372,16 @@ fn table(curves: &[PassCurve], target_row: &[f64], columns: Option<usize>) -> St
             row("  expected".into(), &|p| of(p, |experts| experts.expected));
         }
     }
+    for curve in curves.iter().filter(|curve| curve.passes.iter().any(|pass| pass.limit.is_some())) {
+        let mut row = |name: String, value: &dyn Fn(&Limit) -> String| {
+            let cell = |pass: &Pass| pass.limit.as_ref().map_or_else(String::new, value);
+            cells.push([name].into_iter().chain(curve.passes.iter().map(cell)).collect());
+        };
+        row(format!("{} read ms", curve.slots), &|limit| format!("{:.3}", limit.read_ms));
+        row("  multiply ms".into(), &|limit| format!("{:.3}", limit.multiply_ms));
+        row("  pass".into(), &|limit| format!("{:.2}x", limit.ratio));
+        row("  bound by".into(), &|limit| limit.bound().into());
+    }
     out += &stacked(&cells, columns);
     let fills: Vec<String> = curves.iter().map(|c| format!("{} in {:.0} ms", c.slots, c.fill_ms)).collect();
     out + &format!("prefill: {}\n", fills.join(", "))
@@ -347,6 +406,7 @@ mod tests {
             gigabytes_per_second: 2.0,
             gigamacs_per_second: 40.0,
             experts: Some(PassExperts { read: experts, expected: experts + 0.5 }),
+            limit: None,
         };
         let curve = PassCurve {
             model: "small".into(),
@@ -373,5 +433,16 @@ mod tests {
              \x20 expected       8.5    28.8\n\
              prefill: 100 in 12 ms\n"
         );
+    }
+
+    #[test]
+    fn a_pass_is_bound_by_the_slower_of_reading_and_multiplying() {
+        let rates = Rates { read: 1e9, macs: 1e10 };
+        let work = Work { weight_bytes: 90_000_000, cache_bytes: 10_000_000, macs: 500_000_000 };
+        let limit = Limit::of(&work, &rates, 120.0);
+        assert_eq!((limit.read_ms, limit.multiply_ms, limit.bound()), (100.0, 50.0, "memory"));
+        let limit = Limit::of(&Work { macs: 2_000_000_000, ..work }, &rates, 220.0);
+        assert_eq!((limit.multiply_ms, limit.ratio, limit.bound()), (200.0, 1.1, "products"));
+        assert_eq!(Limit::of(&work, &rates, 200.0).bound(), "neither");
     }
 }

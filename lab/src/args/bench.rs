@@ -79,6 +79,9 @@ pub struct BenchArgs {
     /// The same instead of the drafter
     #[arg(long, help_heading = STEP, value_name = "NAME", value_parser = shape, conflicts_with = "drafter", requires = "shape")]
     pub drafter_shape: Option<String>,
+    /// Relate each pass to the most that this processor reads and multiplies, and say what bounds it (CPU only)
+    #[arg(long, help_heading = STEP)]
+    pub explain: bool,
     /// Length of the clips in seconds [default: 10; scenes and papers: 4 to 8, by seed]. Where a scene is shorter, its motions repeat
     #[arg(long, help_heading = CLIP, value_name = "N", value_parser = value_parser!(u32).range(1..=86_400))]
     pub seconds: Option<u32>,
@@ -142,6 +145,7 @@ impl BenchArgs {
             ("--slots", !self.slots.is_empty(), "step"),
             ("--rows", !self.rows.is_empty(), "step"),
             ("--drafter-shape", self.drafter_shape.is_some(), "step"),
+            ("--explain", self.explain, "step"),
         ];
         let seconds = [("--seconds", self.seconds.is_some(), "clip")];
         let clip = [("--size", self.size.is_some(), "clip")];

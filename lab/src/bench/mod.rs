@@ -196,6 +196,7 @@ fn step_options(args: &BenchArgs) -> StepOptions {
         rows: sizes(&args.rows),
         shape: args.shape.clone(),
         drafter_shape: args.drafter_shape.clone(),
+        explain: args.explain,
     }
 }
 
