@@ -184,7 +184,10 @@ pub unsafe fn product_block_panels(
         kind.avx512()[1](product, w.as_bytes(), x, y);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("panels are made for AVX-512 only: {rows} rows, {:?}", y.len());
+    {
+        let _ = (w.as_bytes(), y);
+        unreachable!("panels are made for AVX-512 only");
+    }
 }
 
 #[cfg(test)]
