@@ -66,7 +66,7 @@ unsafe fn panels<const P: usize>(
         // Tiles of about the same size: 7 rows are 4 and 3, not 6 and 1.
         let tiles = rows.div_ceil(tile_rows::<P>()).max(1);
         let taken = rows.div_ceil(tiles).max(1);
-        // A single row needs no block twice, and waits for nothing but its weights, which the processor foresees.
+        // A single row uses each block once, and the processor's own prefetching keeps up with it.
         let chunk = if rows > 1 { CHUNK } else { w.blocks.max(1) };
         for from in (0..w.blocks).step_by(chunk) {
             let to = (from + chunk).min(w.blocks);

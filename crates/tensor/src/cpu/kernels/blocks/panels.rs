@@ -42,7 +42,8 @@ impl PanelLayout {
     }
 }
 
-/// A matrix of blocks in panels: panel, block, word, output; then panel, block, float, output. Outputs beyond the matrix repeat the last one. Clones share the blocks.
+/// A matrix of blocks in panels: panel, block, word, output; then panel, block, float, output. Outputs beyond the matrix repeat the
+/// last one. Clones share the blocks.
 #[derive(Clone)]
 pub struct BlockPanels {
     kind: BlockKind,

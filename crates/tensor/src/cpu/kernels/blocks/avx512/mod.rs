@@ -2,7 +2,8 @@
 //!
 //! Sixteen outputs are computed together, and the last step of every block, in f32, has one output in each lane. A few rows are
 //! multiplied with the blocks as they are; for more rows the integers of sixteen or 32 outputs are first arranged in groups of four
-//! inputs (once for all rows), so that one vector times four broadcast inputs gives sixteen outputs.
+//! inputs (once for all rows), so that one vector times four broadcast inputs gives sixteen outputs. Blocks in [`panels`](super::panels)
+//! have that order already, and are only unpacked.
 
 mod k_quants;
 mod narrow;
@@ -22,7 +23,7 @@ use crate::quant::BlockType;
 
 /// Maximum rows of a tile. With two panels its sums fill the registers, and each input is loaded once for both.
 const TILE: usize = 6;
-/// Maximum rows for which the integers in panels are unpacked for each tile anew: for more they are unpacked once, and stored.
+/// Up to this many rows, every tile unpacks the integers in panels itself; with more rows they are unpacked once and stored.
 const UNPACKED: usize = 2 * TILE;
 /// Rows whose sums are kept at a time.
 const GROUP: usize = 16 * TILE;
