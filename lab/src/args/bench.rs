@@ -59,6 +59,9 @@ pub struct BenchArgs {
     /// Measure nothing; read a file that an earlier run wrote with --out (repeatable)
     #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "paper")]
     pub from: Vec<PathBuf>,
+    /// With --from: take the rows that its runs lack from this file of the same target and clips with another drafter (repeatable)
+    #[arg(long, value_name = "FILE", help_heading = PAPER, requires = "from")]
+    pub also: Vec<PathBuf>,
     /// Measure nothing; give the papers' speedups as the cost model has them at the papers' own acceptance
     #[arg(long, help_heading = PAPER, requires = "paper", conflicts_with_all = ["from", "pages", "clips", "first_seed"])]
     pub at_paper_acceptance: bool,

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use self::output::{Output, result_file};
+use self::output::{Output, result_file, whole_file};
 use crate::{
     args::bench::{BenchArgs, Suite},
     methods::find,
@@ -30,7 +30,7 @@ use specreel_bench::{
     BASELINE, CHART,
     clip::{self, ClipOptions},
     device::{self, DeviceOptions},
-    paper::{self, PaperOptions},
+    paper::{self, Earlier, PaperOptions},
     plan::Plan,
     quality::{self, QualityOptions},
     runs::{Runs, Setup},
@@ -94,7 +94,7 @@ fn methods(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     // Every run replaces the clip and the method of this request.
     args.run.set.clear();
     let setup = setup(&mut args, config, models, profile.into_iter().collect())?;
-    let svg = result_file(args.svg.as_deref(), "--svg", args.force)?;
+    let svg = args.svg.as_deref().map(|path| whole_file(path, "--svg", args.force)).transpose()?;
     let mut output = output(&args, svg.map(|file| (CHART.to_owned(), file)).into_iter().collect())?;
     if !plan.skipped.is_empty() {
         tell!("hint: skipped without a drafter: {}", plan.skipped.join(", "));
@@ -113,11 +113,17 @@ fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     if args.at_paper_acceptance {
         return paper::replay::report(&tables, &mut output(&args, BTreeMap::new())?).map(|()| true);
     }
-    let saved = args.from.iter().map(|path| paper::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut saved = args.from.iter().map(|path| paper::read(path)).collect::<Result<Vec<_>, _>>()?;
+    for path in &args.also {
+        let also = paper::read(path)?;
+        saved.iter_mut().try_for_each(|own| own.fill(&also))?;
+    }
+    // Before the files are created anew.
+    let earlier = args.pages.as_deref().map(Earlier::read).transpose()?.unwrap_or_default();
     let files = args.pages.as_deref().map(|dir| pages(dir, &tables, args.force)).transpose()?;
     let files = files.unwrap_or_default();
     if !saved.is_empty() {
-        return paper::show(&tables, &saved, &mut output(&args, files)?).map(|()| true);
+        return paper::show(&tables, &saved, &earlier, &mut output(&args, files)?).map(|()| true);
     }
     let models = models(&args, config)?;
     let work = paper::Work::of(&tables, &models)?;
@@ -126,7 +132,7 @@ fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
     let setup = setup(&mut args, config, models, paper::profiles(&tables)?)?;
     let mut output = output(&args, files)?;
     let runs = runs(setup)?;
-    let options = PaperOptions { name, tables, work, seeds, seconds };
+    let options = PaperOptions { name, tables, work, seeds, seconds, earlier };
     runtime()?.block_on(paper::run(options, runs, &mut output))
 }
 
@@ -137,10 +143,9 @@ fn pages(dir: &Path, tables: &paper::Tables, force: bool) -> Result<BTreeMap<Str
         path.parent().map_or(Ok(()), fs::create_dir_all).map_err(|error| {
             Failure::input(format!("--pages: cannot create {}: {error}", dir.display()), "name a directory")
         })?;
-        Ok(result_file(Some(&path), "--pages", force)?.map(|file| (name, file)))
+        Ok((name, whole_file(&path, "--pages", force)?))
     };
-    let files: Result<Vec<_>, Failure> = paper::pages::names(tables).into_iter().map(file).collect();
-    Ok(files?.into_iter().flatten().collect())
+    paper::pages::names(tables).into_iter().map(file).collect()
 }
 
 fn models(args: &BenchArgs, config: &Config) -> Result<ModelSpec, Failure> {

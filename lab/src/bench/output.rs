@@ -23,15 +23,22 @@ use specreel::{
 use specreel_bench::Reporter;
 use specreel_record::{Failure, Stage};
 
-/// The file of an option, such as `--out`. Fails if it exists (class usage), or cannot be created (class input).
+/// The file of an option that is written line by line, such as `--out`. Fails if it exists (class usage), or cannot be created (class input).
 pub fn result_file(
     path: Option<&Path>,
     flag: &'static str,
     force: bool,
 ) -> Result<Option<OutputFile>, Failure> {
-    let named =
-        Named { flag, what: "", on_failure: "earlier results are kept; is the disk full?", private: false };
-    path.map(|path| OutputFile::create(named, path, force)).transpose()
+    path.map(|path| OutputFile::create(named(flag), path, force)).transpose()
+}
+
+/// The file of an option that is written as a whole at the end; an existing one stays until then. Fails as [`result_file`] does.
+pub fn whole_file(path: &Path, flag: &'static str, force: bool) -> Result<OutputFile, Failure> {
+    OutputFile::claim(named(flag), path, force)
+}
+
+fn named(flag: &'static str) -> Named {
+    Named { flag, what: "", on_failure: "earlier results are kept; is the disk full?", private: false }
 }
 
 /// Where a benchmark's results go.
@@ -101,7 +108,7 @@ impl Reporter for Output {
     }
 
     fn file(&mut self, name: &str, text: &str) -> Result<(), End> {
-        Ok(self.files.get_mut(name).map_or(Ok(()), |file| file.append(text.as_bytes()))?)
+        Ok(self.files.get_mut(name).map_or(Ok(()), |file| file.replace(text.as_bytes()))?)
     }
 }
 

@@ -75,7 +75,8 @@ fn a_papers_table_is_measured_kept_and_read_again() {
     let runs: Vec<&str> =
         lines.iter().filter(|l| l["event"] == "paper_run").map(|l| l["run"].as_str().unwrap()).collect();
     // Once each, though the table has two parts.
-    assert_eq!(runs, ["autoregressive", "layerskip", "streaming", "std"]);
+    let streaming = "streaming context.first=2 context.last=20";
+    assert_eq!(runs, ["autoregressive", "layerskip", streaming, "std"]);
     for line in lines.iter().filter(|l| l["event"] == "paper_run") {
         assert_eq!(line["equal"], true, "{line}");
     }
@@ -91,6 +92,18 @@ fn a_papers_table_is_measured_kept_and_read_again() {
     assert!(
         read("papers/figures.csv").contains("\nstd,1,LLaVA-OneVision,STD,std,true,accepted_share,0.478,")
     );
+    assert!(read("papers/verdicts.csv").starts_with("paper,table,part,of,drafter,verdict\n"));
+
+    // Pages that would lose a row are not written, and those that are there stay.
+    let kept: Vec<&str> = kept.lines().filter(|line| !line.contains(streaming)).collect();
+    std::fs::write(program.home().join("less.jsonl"), kept.join("\n") + "\n").unwrap();
+    let less = program.line("bench --paper std --from less.jsonl --from less.jsonl --pages pages --force");
+    assert_eq!(less.code, 3, "{}", less.stderr);
+    for part in ["the pages would lose", "std, 1, LLaVA-OneVision, Streaming, accepted_share", "changes.toml"]
+    {
+        assert!(less.stderr.contains(part), "{part}: {}", less.stderr);
+    }
+    assert_eq!(read("papers/std.md"), page);
 }
 
 #[test]

@@ -78,6 +78,9 @@ pub struct Row {
     pub(crate) set: Vec<String>,
     #[serde(default)]
     pub(crate) frames: Option<u32>,
+    /// The directory of the draft head, where it is not an embedded one.
+    #[serde(default)]
+    pub(crate) head: Option<String>,
     /// Only this decoding step, from 0.
     #[serde(default)]
     pub(crate) step: Option<usize>,
@@ -130,7 +133,7 @@ impl Table {
     }
 
     pub(crate) fn condition(&self, row: &Row) -> Condition {
-        Condition { temperature: self.temperature, frames: row.frames }
+        Condition { temperature: self.temperature, frames: row.frames, head: row.head.clone() }
     }
 }
 
@@ -175,10 +178,11 @@ impl Row {
 }
 
 /// The properties that a row's runs share with the baseline's runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition {
     pub(crate) temperature: f32,
     pub(crate) frames: Option<u32>,
+    pub(crate) head: Option<String>,
 }
 
 impl Condition {
@@ -187,7 +191,8 @@ impl Condition {
         let sets = set.iter().map(|set| format!(" {set}"));
         let frames = self.frames.map(|n| format!(" --frames {n}"));
         let temperature = (self.temperature > 0.0).then(|| format!(" --temperature {}", self.temperature));
-        std::iter::once(name.to_owned()).chain(sets).chain(frames).chain(temperature).collect()
+        let head = self.head.as_ref().map(|name| format!(" --drafter {name}"));
+        std::iter::once(name.to_owned()).chain(sets).chain(frames).chain(temperature).chain(head).collect()
     }
 }
 

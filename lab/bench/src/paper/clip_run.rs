@@ -18,6 +18,9 @@ use specreel_record::Timings;
 pub struct ClipRun {
     pub(crate) clip: u64,
     pub(crate) run: String,
+    /// Which draw of what the method leaves to chance, from 0.
+    #[serde(skip_serializing_if = "is_first")]
+    pub(crate) draw: u64,
     pub(crate) accepted: Vec<u32>,
     pub(crate) drafted: u64,
     pub(crate) emitted: u64,
@@ -35,9 +38,9 @@ pub struct ClipRun {
     /// The same from file to last token.
     #[serde(alias = "end_to_end", skip_serializing_if = "Option::is_none")]
     pub(crate) end_to_end_ratio: Option<f64>,
-    /// Decode speedup by profile, modelled from the steps.
+    /// By profile: what autoregressive decoding of as many tokens and this run take, modelled from the steps.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) modelled: BTreeMap<String, f64>,
+    pub(crate) modelled: BTreeMap<String, Times>,
     /// The visual tokens that the drafter, or a pruned target, saw; `None` if all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<Vec<u32>>,
@@ -53,19 +56,32 @@ pub struct ClipRun {
     pub(crate) front_ms: f64,
 }
 
+/// Modelled times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    pub(crate) plain_ms: f64,
+    pub(crate) total_ms: f64,
+}
+
+fn is_first(draw: &u64) -> bool {
+    *draw == 0
+}
+
 impl ClipRun {
-    /// A trial, what else its run left, and the right facts of its baseline.
+    /// A trial, which draw it is, what else its run left, and the right facts of its baseline.
     pub fn of(
         trial: &Trial,
+        draw: u64,
         accepted: Vec<u32>,
         kept: Option<Vec<u32>>,
-        modelled: BTreeMap<String, f64>,
+        modelled: BTreeMap<String, Times>,
         plain_right: usize,
     ) -> ClipRun {
         let stats = &trial.stats;
         ClipRun {
             clip: trial.clip,
             run: trial.system.clone(),
+            draw,
             accepted,
             drafted: stats.drafted,
             emitted: stats.emitted,
@@ -91,10 +107,14 @@ impl ClipRun {
 }
 
 impl Measure {
-    /// The figure of a row over the clips of a run, modelled under this profile; `None` if the row's method lacks the figure.
-    pub fn of(self, row: &Row, profile: Option<&str>, runs: &[Option<&ClipRun>]) -> Option<Figure> {
-        let parts: Vec<Option<Part>> = runs.iter().map(|run| self.part(row, profile, (*run)?)).collect();
-        Figure::of(&parts)
+    /// The figure of a row over the clips of a run, of each its draws, modelled under this profile; `None` if the row's method lacks
+    /// the figure.
+    pub fn of(self, row: &Row, profile: Option<&str>, runs: &[Vec<&ClipRun>]) -> Option<Figure> {
+        let own = |draws: &Vec<&ClipRun>| -> Vec<Part> {
+            draws.iter().filter_map(|run| self.part(row, profile, run)).collect()
+        };
+        let parts: Vec<Vec<Part>> = runs.iter().map(own).collect();
+        Figure::of_draws(&parts)
     }
 
     fn part(self, row: &Row, profile: Option<&str>, run: &ClipRun) -> Option<Part> {
@@ -130,7 +150,10 @@ impl Measure {
             }
             Measure::Speedup => run.decode_ratio.map(Part::Value),
             Measure::EndToEnd => run.end_to_end_ratio.map(Part::Value),
-            Measure::Modelled => run.modelled.get(profile?).copied().map(Part::Value),
+            // Pooled: a clip counts by its time, as in a speedup of all clips one after another.
+            Measure::Modelled => {
+                run.modelled.get(profile?).map(|times| Part::Ratio(times.plain_ms, times.total_ms))
+            }
             Measure::Replayed => None,
             Measure::Kept => Some(Part::Ratio(run.facts.right as f64, run.plain_right as f64)),
             Measure::Precision => Some(Part::Ratio(run.facts.right as f64, run.facts.said() as f64)),

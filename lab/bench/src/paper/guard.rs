@@ -46,7 +46,8 @@ impl<'a> Selected<'a> {
     fn of(table: &Table, row: &'a Row, results: &'a Results) -> Option<Selected<'a>> {
         let lab = row.method().ok().flatten()?;
         let key = table.condition(row).key(&lab.method.name, &row.set);
-        let mut runs: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
+        let mut runs: Vec<&ClipRun> =
+            results.runs.iter().filter(|run| run.run == key && run.draw == 0).collect();
         runs.sort_by_key(|run| run.clip);
         let kept: Option<Vec<&[u32]>> = runs.iter().map(|run| run.kept.as_deref()).collect();
         let kept = kept.filter(|kept| kept.len() >= LEAST)?;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::{
     catalog::{Condition, Paper, Table},
-    clip_run::ClipRun,
+    clip_run::{ClipRun, Times},
     saved,
 };
 use crate::{
@@ -16,8 +16,12 @@ use crate::{
 };
 use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
+use specreel_modelled::profile::Modelled;
 use specreel_record::{Failure, Stage};
-use specreel_speculate::{Method, MethodError};
+use specreel_speculate::{Acceptance, Method, MethodError, VisualContext};
+
+/// How often a method that leaves something to chance runs on a clip, each time with another seed.
+pub const DRAWS: u64 = 3;
 
 /// The runs of one condition, the baseline first.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +56,17 @@ impl Work {
                     Err(error) => return Err(error.into()),
                 };
                 let name = row.method.as_deref().unwrap_or(&lab.method.name);
+                if let Some(head) = row.head.as_deref().filter(|head| !has_head(models, head)) {
+                    let why = format!("needs the draft head `{head}`, which bench.md says how to train");
+                    work.skipped.insert(key(name), why);
+                    continue;
+                }
                 if let Err(failure) = has_drafter(&lab.method, models) {
                     work.skipped.insert(key(name), failure.error);
                     continue;
                 }
-                let group = work.group(condition)?;
-                let label = condition.key(name, &row.set);
+                let label = key(name);
+                let group = work.group(&condition)?;
                 if !group.systems.iter().any(|system| system.label == label) {
                     group.systems.push(System { label, lab });
                 }
@@ -67,22 +76,48 @@ impl Work {
     }
 
     /// The group of a condition; a new one begins with its baseline.
-    fn group(&mut self, condition: Condition) -> Result<&mut Group, Failure> {
-        let at = match self.groups.iter().position(|group| group.condition == condition) {
+    fn group(&mut self, condition: &Condition) -> Result<&mut Group, Failure> {
+        let at = match self.groups.iter().position(|group| group.condition == *condition) {
             Some(at) => at,
             None => {
                 let lab = Method::preset(BASELINE)?.into();
                 let systems = vec![System { label: condition.key(BASELINE, &[]), lab }];
-                self.groups.push(Group { condition, systems });
+                self.groups.push(Group { condition: condition.clone(), systems });
                 self.groups.len() - 1
             }
         };
         Ok(&mut self.groups[at])
     }
 
+    /// Runs on each clip.
     pub(crate) fn runs(&self) -> u64 {
-        self.groups.iter().map(|group| group.systems.len() as u64).sum()
+        self.groups.iter().flat_map(|group| &group.systems).map(|system| draws(&system.lab.method)).sum()
     }
+}
+
+/// True if the models have a draft head in a directory of this name.
+fn has_head(models: &ModelSpec, name: &str) -> bool {
+    models.heads.iter().any(|head| head.file_name().is_some_and(|own| own == name))
+}
+
+/// How often a method runs on a clip.
+fn draws(method: &Method) -> u64 {
+    let by_chance = matches!(method.context, VisualContext::Random { .. })
+        || matches!(method.acceptance, Acceptance::Random { .. });
+    if by_chance { DRAWS } else { 1 }
+}
+
+/// The system with the seeds of a draw on a clip: no two clips, and no two draws, share one.
+fn drawn(system: &System, clip: u64, draw: u64) -> System {
+    let mut system = system.clone();
+    let own = clip.wrapping_mul(DRAWS) + draw;
+    if let VisualContext::Random { seed, .. } = &mut system.lab.method.context {
+        *seed = own;
+    }
+    if let Acceptance::Random { seed, .. } = &mut system.lab.method.acceptance {
+        *seed = own;
+    }
+    system
 }
 
 /// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is reported at once. False if it was
@@ -115,7 +150,11 @@ pub async fn measure<R: Reporter>(
                 None => ClipResults::new(&clip),
             };
             let mut plain_right = None;
-            for system in &group.systems {
+            let times = |system: &System| draws(&system.lab.method);
+            let systems =
+                group.systems.iter().flat_map(|system| (0..times(system)).map(move |n| (system, n)));
+            for (system, draw) in systems {
+                let system = &drawn(system, seed, draw);
                 reporter.stage(Stage::Generate, done, all);
                 let limit = runs.limit();
                 let Some(written) = runs.run(&clip.path, &system.lab, limit).await? else {
@@ -123,13 +162,14 @@ pub async fn measure<R: Reporter>(
                 };
                 let (accepted, selected) = (written.accepted.clone(), written.kept.clone());
                 let modelled = profiles.iter().zip(&written.modelled);
+                let times = |times: &Modelled| Times { plain_ms: times.plain_ms, total_ms: times.total_ms() };
                 let modelled =
-                    modelled.filter_map(|(name, times)| Some((name.clone(), times.as_ref()?.speedup())));
+                    modelled.filter_map(|(name, own)| Some((name.clone(), own.as_ref().map(times)?)));
                 let modelled = modelled.collect();
                 let trial = results.trial(system, written);
                 // The baseline is the first.
                 let plain = *plain_right.get_or_insert(trial.facts.right);
-                let run = ClipRun::of(&trial, accepted, selected, modelled, plain);
+                let run = ClipRun::of(&trial, draw, accepted, selected, modelled, plain);
                 reporter.line(saved::RUN, &run)?;
                 kept.push(run);
                 done += 1;

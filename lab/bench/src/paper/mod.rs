@@ -21,6 +21,7 @@ use std::{collections::BTreeSet, ops::Range};
 
 pub use catalog::{Paper, Table, find};
 pub use measure::Work;
+pub use pages::Earlier;
 pub use results::Results;
 pub use saved::read;
 
@@ -47,6 +48,8 @@ pub struct PaperOptions {
     pub seeds: Range<u64>,
     /// Length of the clips; `None`: as their seeds say.
     pub seconds: Option<u32>,
+    /// The pages that are replaced.
+    pub earlier: Earlier,
 }
 
 /// Measure tables and report them. False if it was interrupted; then they show the results so far. Fails if the models cannot be
@@ -56,7 +59,7 @@ pub async fn run<R: Reporter>(
     mut runs: Runs,
     reporter: &mut R,
 ) -> Result<bool, R::Error> {
-    let PaperOptions { name, tables, work, seeds, seconds } = options;
+    let PaperOptions { name, tables, work, seeds, seconds, earlier } = options;
     let mut clips = ClipRenderer::open(seconds)?;
     let Some(loaded) = runs.load(reporter).await? else { return Ok(false) };
     let header = Header {
@@ -71,10 +74,10 @@ pub async fn run<R: Reporter>(
         skipped: work.skipped.clone(),
     };
     reporter.line(saved::HEADER, &header)?;
-    let mut results = Results { header, runs: Vec::new() };
+    let mut results = Results { header, ..Results::default() };
     let whole = measure::measure(&work, seeds, &mut runs, &mut clips, reporter, &mut results.runs).await;
     reporter.ended();
-    let unsound = report(&tables, &[results], reporter)?;
+    let unsound = report(&tables, &[results], &earlier, reporter)?;
     match whole {
         Ok(true) if unsound > 0 => Err(Failure {
             class: FailureClass::Internal,
@@ -92,13 +95,24 @@ pub async fn run<R: Reporter>(
     }
 }
 
-/// Report the tables with these results: as data, as text, and as pages. Fails if they cannot be written.
-pub fn show<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<(), R::Error> {
-    report(tables, all, reporter).map(|_| ())
+/// Report the tables with these results: as data, as text, and as pages in place of earlier ones. Fails if they cannot be written, or
+/// the pages lose what the earlier ones have.
+pub fn show<R: Reporter>(
+    tables: &Tables,
+    all: &[Results],
+    earlier: &Earlier,
+    reporter: &mut R,
+) -> Result<(), R::Error> {
+    report(tables, all, earlier, reporter).map(|_| ())
 }
 
 /// As [`show`]; returns how many problems the rows have ([`guard`]).
-fn report<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Result<u64, R::Error> {
+fn report<R: Reporter>(
+    tables: &Tables,
+    all: &[Results],
+    earlier: &Earlier,
+    reporter: &mut R,
+) -> Result<u64, R::Error> {
     let columns = reporter.columns();
     let (mut text, mut unsound) = (String::new(), 0);
     for results in all {
@@ -116,6 +130,7 @@ fn report<R: Reporter>(tables: &Tables, all: &[Results], reporter: &mut R) -> Re
     }
     if reporter.wants_file(pages::CLAIMS) {
         let pages = Pages::of(tables, all)?;
+        earlier.check(&pages)?;
         for (name, text) in &pages.files {
             reporter.file(name, text)?;
         }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use specreel_record::Failure;
+
 use super::{
     Tables,
     catalog::{Paper, Row, Table},
@@ -40,17 +42,43 @@ pub struct Header {
 pub struct Results {
     pub(crate) header: Header,
     pub(crate) runs: Vec<ClipRun>,
+    /// The names of runs that other results filled in.
+    pub(crate) filled: BTreeSet<String>,
 }
 
 impl Results {
     /// Clips of which every run that any clip has is there.
     pub(crate) fn clips_done(&self) -> usize {
-        let kinds: BTreeSet<&str> = self.runs.iter().map(|run| run.run.as_str()).collect();
-        let mut by_clip: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
-        for run in &self.runs {
-            by_clip.entry(run.clip).or_default().insert(&run.run);
+        let own = || self.runs.iter().filter(|run| !self.filled.contains(&run.run));
+        let kinds: BTreeSet<(&str, u64)> = own().map(|run| (run.run.as_str(), run.draw)).collect();
+        let mut by_clip: BTreeMap<u64, BTreeSet<(&str, u64)>> = BTreeMap::new();
+        for run in own() {
+            by_clip.entry(run.clip).or_default().insert((&run.run, run.draw));
         }
         by_clip.values().filter(|runs| runs.len() == kinds.len()).count()
+    }
+
+    /// Take what this run lacks from another one of the same target on the same clips, which had another drafter. Fails if its
+    /// target or its clips differ.
+    pub fn fill(&mut self, other: &Results) -> Result<(), Failure> {
+        let same = |header: &Header| {
+            let Header { target, device, dtype, first_seed, seconds, .. } = header;
+            (target.clone(), device.clone(), dtype.clone(), *first_seed, *seconds)
+        };
+        if same(&self.header) != same(&other.header) {
+            return Err(Failure::input(
+                "--also: the target, its type, the device or the clips are not those of the --from files"
+                    .to_owned(),
+                "measure both with the same --target, --dtype, --device, --first-seed and --seconds",
+            ));
+        }
+        let known: BTreeSet<String> = self.runs.iter().map(|run| run.run.clone()).collect();
+        for run in other.runs.iter().filter(|run| !known.contains(&run.run)) {
+            self.header.skipped.remove(&run.run);
+            self.filled.insert(run.run.clone());
+            self.runs.push(run.clone());
+        }
+        Ok(())
     }
 }
 
@@ -181,9 +209,9 @@ impl ComparedRow {
         };
         let key = table.condition(row).key(&lab.method.name, &row.set);
         let own: Vec<&ClipRun> = results.runs.iter().filter(|run| run.run == key).collect();
-        let by_clip: Vec<Option<&ClipRun>> =
-            clips.iter().map(|clip| own.iter().find(|run| run.clip == *clip).copied()).collect();
-        compared.clips = own.len();
+        let of = |clip: &u64| own.iter().filter(|run| run.clip == *clip).copied().collect();
+        let by_clip: Vec<Vec<&ClipRun>> = clips.iter().map(of).collect();
+        compared.clips = by_clip.iter().filter(|draws| !draws.is_empty()).count();
         compared.lossless = Some(lab.lossless());
         if own.is_empty() {
             let skipped = results.header.skipped.get(&key).cloned();

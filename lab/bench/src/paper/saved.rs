@@ -40,7 +40,7 @@ fn parse(text: &str) -> Result<Results, String> {
         match (value["event"].as_str(), &mut results) {
             (Some(HEADER), None) => {
                 let header = Header::deserialize(&value).map_err(broken)?;
-                results = Some(Results { header, runs: Vec::new() });
+                results = Some(Results { header, ..Results::default() });
             }
             (Some(HEADER), Some(_)) => return Err(format!("line {number} begins a second run")),
             (Some(RUN), Some(results)) => results.runs.push(ClipRun::deserialize(&value).map_err(broken)?),

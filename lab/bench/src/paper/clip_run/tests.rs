@@ -29,7 +29,7 @@ fn run() -> ClipRun {
 }
 
 fn value(measure: Measure, row: &Row, run: &ClipRun) -> Option<f64> {
-    measure.of(row, None, &[Some(run), None]).map(|figure| (figure.value * 1e6).round() / 1e6)
+    measure.of(row, None, &[vec![run], Vec::new()]).map(|figure| (figure.value * 1e6).round() / 1e6)
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn steps_are_picked_by_number() {
 fn overlapped_runs_count_between_rejects_and_plain_decoding_has_no_drafts() {
     let overlapped: Row = toml::from_str("label = \"row\"\nmethod = \"parallelvlm\"").unwrap();
     let m = |runs: &[ClipRun]| {
-        let runs: Vec<Option<&ClipRun>> = runs.iter().map(Some).collect();
+        let runs: Vec<Vec<&ClipRun>> = runs.iter().map(|run| vec![run]).collect();
         Measure::MeanRun.of(&overlapped, None, &runs).map(|figure| figure.value)
     };
     let of = |rejects| ClipRun { rejects, ..run() };
@@ -96,4 +96,21 @@ fn overlapped_runs_count_between_rejects_and_plain_decoding_has_no_drafts() {
 fn a_run_is_read_back_from_its_line() {
     let line = serde_json::to_string(&run()).unwrap();
     assert_eq!(serde_json::from_str::<ClipRun>(&line).unwrap(), run());
+}
+
+#[test]
+fn draws_of_a_clip_add_up_and_modelled_time_is_pooled() {
+    let tau = |accepted: u32| ClipRun { accepted: vec![accepted; 2], ..run() };
+    let (few, many) = (tau(1), tau(4));
+    let figure = Measure::Tau.of(&row(), None, &[vec![&few, &many], vec![&few, &few]]).unwrap();
+    assert_eq!(figure.value, 1.75);
+    let timed = |plain_ms: f64, total_ms: f64| ClipRun {
+        modelled: [("gpu".to_owned(), Times { plain_ms, total_ms })].into(),
+        ..run()
+    };
+    // The long clip counts by its time: 220 ms in place of 120, not the mean of 2 and 1.8.
+    let (short, long) = (timed(20.0, 10.0), timed(200.0, 110.0));
+    let of = |profile| Measure::Modelled.of(&row(), Some(profile), &[vec![&short], vec![&long]]);
+    assert!((of("gpu").unwrap().value - 220.0 / 120.0).abs() < 1e-12);
+    assert_eq!(of("other"), None);
 }

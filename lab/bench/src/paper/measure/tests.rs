@@ -42,3 +42,48 @@ fn what_the_models_cannot_do_is_skipped_with_a_reason() {
     assert_eq!(alone.groups.len(), 0);
     assert!(alone.skipped["naive"].contains("--drafter is missing"), "{:?}", alone.skipped);
 }
+
+#[test]
+fn what_is_left_to_chance_is_drawn_anew_on_every_clip() {
+    let all = work("all", None, true);
+    let systems = || all.groups.iter().flat_map(|group| &group.systems);
+    let (by_chance, others): (Vec<&System>, Vec<&System>) =
+        systems().partition(|system| draws(&system.lab.method) > 1);
+    let random = |system: &&System| system.label.contains("random");
+    assert!(by_chance.len() >= 15 && by_chance.iter().all(random) && !others.iter().any(random));
+    assert_eq!(all.runs(), others.len() as u64 + DRAWS * by_chance.len() as u64);
+    for system in by_chance {
+        let of = |clip, draw| {
+            let lab = drawn(system, clip, draw).lab;
+            let rule = match lab.method.acceptance {
+                Acceptance::Random { seed, .. } => Some(seed),
+                _ => None,
+            };
+            match lab.method.context {
+                VisualContext::Random { seed, .. } => (Some(seed), rule),
+                _ => (None, rule),
+            }
+        };
+        let seeds: Vec<_> =
+            (1000..1020).flat_map(|clip| (0..DRAWS).map(move |draw| of(clip, draw))).collect();
+        let mut different = seeds.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), seeds.len(), "{}", system.label);
+    }
+    let naive = systems().find(|system| system.label == "naive").unwrap();
+    assert_eq!(drawn(naive, 1000, 0), *naive);
+}
+
+#[test]
+fn rows_of_a_trained_head_run_with_that_head_alone() {
+    let table = catalog::find("sparrow", Some("6")).unwrap();
+    let with = |name: &str| {
+        let head = specreel_demo::demo(None).unwrap().heads[0].with_file_name(name);
+        Work::of(&table, &ModelSpec { heads: vec![head], ..models(true) }).unwrap()
+    };
+    let work = with("no-ivsb");
+    assert!(work.skipped.iter().all(|(key, _)| !key.ends_with("--drafter no-ivsb")), "{:?}", work.skipped);
+    let why = &work.skipped["sparrow shape.total=48 shape.width=10 --frames 4 --drafter no-vata"];
+    assert!(why.starts_with("needs the draft head `no-vata`"), "{why}");
+}

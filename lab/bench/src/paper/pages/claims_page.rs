@@ -7,20 +7,26 @@ use specreel_client::present::formats::NOTHING;
 const INTRODUCTION: &str = "\
 # The papers' claims
 
-What the five papers claim, next to what specreel measures on the embedded models. Their models, videos and machines are not
-the ones used here, so the **effect** is compared: how many times as large one row of a table is as another, not the rows
-themselves.
+What the five papers claim, next to what specreel measures. ";
 
-* **reproduced**: the effect is there with every drafter, its 95 % interval excludes none, and it is at least half of the paper's
-  (on a logarithmic scale). A figure that shall hold is at most 5 points below the paper's.
-* **partly**: it is there, but smaller, or not with every drafter.
-* **not reproduced**: other clips may reverse it, it is less than a tenth of the paper's, or it is the opposite.
-* **cannot be tested here**: it needs what the embedded models lack.
+const RULES: &str = "\
+They say nothing about long videos, about real language, or about
+speed on a GPU: clips of a few seconds show a few flat figures in about a hundred visual tokens, captions follow a grammar, and its
+phrases are drawn at random. So the **effect** is compared: how many times as large one row of a table is as another, not the rows
+themselves. Each verdict is the highest one whose threshold the whole 95 % interval clears:
 
-Counts are summed over the clips; in brackets the middle 95 % of resampled sets of clips. *Modelled* is the decoding speedup on the
+* **reproduced**: the effect is at least half of the paper's (on a logarithmic scale), with every drafter. Where the paper gives an
+  order without figures, it is there. A figure that shall hold is at most 5 points below the paper's.
+* **partly**: it is at least a tenth of the paper's, or it is not there with every drafter.
+* **not reproduced**: other clips may reverse it, or it is less than a tenth of the paper's.
+* **the opposite**: it is surely the other way round.
+* **true by construction**: it follows from how the methods or the profile are built. Not counted.
+* **cannot be tested here**: it needs what the models lack.
+
+Counts are summed over the clips, modelled times as well; in brackets the middle 95 % of resampled sets of clips. What is left to
+chance is drawn three times on every clip, with seeds of its own, and resampled with it. *Modelled* is the decoding speedup on the
 paper's hardware ([profiles.md](profiles.md)), computed from the drafts that were accepted here: not a measurement.
-`specreel-lab bench --paper all` measures, and `--pages` writes these pages
-([bench.md](bench.md#a-papers-tables---paper)).
+`specreel-lab bench --paper all` measures, and `--pages` writes these pages ([bench.md](bench.md#a-papers-tables---paper)).
 
 ";
 
@@ -43,7 +49,8 @@ papers' ([speed.md](speed.md) has them).
 ";
 
 pub fn page(judged: &[Judged], drafters: &[Drafter<'_>]) -> String {
-    let mut out = format!("{INTRODUCTION}Measured on:\n\n{}\n", conditions(drafters));
+    let mut out =
+        format!("{INTRODUCTION}All figures here were measured on:\n\n{}\n{RULES}", conditions(drafters));
     out += &summary(judged);
     let mut last = "";
     for claim in judged {
@@ -60,7 +67,8 @@ pub fn page(judged: &[Judged], drafters: &[Drafter<'_>]) -> String {
 
 fn summary(judged: &[Judged]) -> String {
     let count = |verdict: Verdict| judged.iter().filter(|claim| claim.verdict == verdict).count();
-    let verdicts = [Verdict::Reproduced, Verdict::Partly, Verdict::Not, Verdict::NotTestable];
+    let verdicts =
+        [Verdict::Reproduced, Verdict::Partly, Verdict::Not, Verdict::Opposite, Verdict::NotTestable];
     let cells: Vec<Vec<String>> = [vec!["verdict".to_owned(), "claims".to_owned()]]
         .into_iter()
         .chain(verdicts.map(|verdict| vec![verdict.words().to_owned(), count(verdict).to_string()]))

@@ -1,10 +1,38 @@
-//! Every figure of every row, as comma-separated values.
+//! Every figure of every row, and every verdict, as comma-separated values.
 
 use super::{Drafter, replayed};
-use crate::paper::measures::Measure;
+use crate::paper::{cells, claims::Judged, measures::Measure};
 use specreel_record::Failure;
 
 const HEAD: &str = "paper,table,part,row,run,lossless,measure,paper_value,drafter,clips,value,low,high\n";
+
+/// The verdict of each claim, and how many pairs of rows of a table are in the paper's order.
+pub fn verdicts(judged: &[Judged], drafters: &[Drafter<'_>]) -> String {
+    let mut out = "paper,table,part,of,drafter,verdict\n".to_owned();
+    for claim in judged {
+        let (table, part) = claim
+            .claim
+            .effect
+            .as_ref()
+            .map(|effect| (effect.table.clone(), effect.part.clone()))
+            .unwrap_or_default();
+        let (says, verdict) = (claim.claim.says.clone(), claim.verdict.words().to_owned());
+        out += &line(&[claim.paper.name.clone(), table, part, says, String::new(), verdict]);
+    }
+    for drafter in drafters {
+        for (paper, compared) in &drafter.tables {
+            let table = compared.table();
+            let here = [Measure::Speedup, Measure::EndToEnd];
+            let orders = compared.orders.iter().filter(|(measure, _)| !here.contains(measure));
+            for (measure, orders) in orders.filter(|(_, orders)| !orders.pairs.is_empty()) {
+                let verdict = cells::agreement(&orders.agreement);
+                let place = [&paper.name, &table.number, &table.part].map(String::clone);
+                out += &line(&[&place[..], &[measure.key(), drafter.name().to_owned(), verdict]].concat());
+            }
+        }
+    }
+    out
+}
 
 /// Fails if a profile is invalid.
 pub fn figures(drafters: &[Drafter<'_>]) -> Result<String, Failure> {
@@ -71,6 +99,25 @@ fn line(fields: &[String]) -> String {
     fields.join(",") + "\n"
 }
 
+/// The fields of a line, as [`line`] writes them.
+pub fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, quoted) {
+            ('"', true) if letters.peek() == Some(&'"') => {
+                letters.next();
+                fields.last_mut().into_iter().for_each(|field| field.push('"'));
+            }
+            ('"', _) => quoted = !quoted,
+            (',', false) => fields.push(String::new()),
+            _ => fields.last_mut().into_iter().for_each(|field| field.push(letter)),
+        }
+    }
+    fields
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +126,7 @@ mod tests {
     fn fields_with_commas_and_quotes_are_quoted() {
         let fields = ["a", "b, c", "say \"d\""].map(str::to_owned);
         assert_eq!(line(&fields), "a,\"b, c\",\"say \"\"d\"\"\"\n");
+        assert_eq!(super::fields(line(&fields).trim_end()), fields);
         assert_eq!((number(Some(2.123_456)), number(None)), ("2.1235".into(), String::new()));
     }
 }

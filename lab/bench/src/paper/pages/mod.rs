@@ -3,24 +3,29 @@
 
 mod claims_page;
 mod csv;
+mod earlier;
 mod paper_page;
+
+pub use earlier::Earlier;
 
 use super::{
     Tables,
     catalog::Paper,
     claims,
-    results::{Compared, Drafter, Results},
+    measures::Measure,
+    results::{Compared, ComparedRow, Drafter, Results},
 };
 use specreel_record::Failure;
 
 /// The page of the claims.
 pub(super) const CLAIMS: &str = "papers.md";
 const FIGURES: &str = "papers/figures.csv";
+const VERDICTS: &str = "papers/verdicts.csv";
 
 /// Names of the files for these tables, relative to the directory of the pages.
 pub fn names(tables: &Tables) -> Vec<String> {
     let papers = papers(tables).into_iter().map(file);
-    [CLAIMS, FIGURES].map(str::to_owned).into_iter().chain(papers).collect()
+    [CLAIMS, FIGURES, VERDICTS].map(str::to_owned).into_iter().chain(papers).collect()
 }
 
 /// The files by name, and the differences that nobody has explained.
@@ -30,13 +35,15 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Fails if a profile or a claim is invalid.
+    /// Fails if a profile or a claim is invalid, or a row was measured without the profile of its table.
     pub fn of(tables: &Tables, all: &[Results]) -> Result<Pages, Failure> {
         let drafters: Vec<Drafter<'_>> = all.iter().map(|results| Drafter::of(results, tables)).collect();
+        modelled(&drafters)?;
         let judged = claims::judge(&drafters)?;
         let mut files = vec![
             (CLAIMS.to_owned(), claims_page::page(&judged, &drafters)),
             (FIGURES.to_owned(), csv::figures(&drafters)?),
+            (VERDICTS.to_owned(), csv::verdicts(&judged, &drafters)),
         ];
         let mut unexplained = Vec::new();
         for paper in papers(tables) {
@@ -76,6 +83,22 @@ fn conditions(drafters: &[Drafter<'_>]) -> String {
         format!("* {}\n", super::cells::heading(&results.header, results.clips_done()))
     };
     drafters.iter().map(line).collect()
+}
+
+/// Fails if a row of a table with a profile was measured, and not charged by it: its cell would be empty.
+fn modelled(drafters: &[Drafter<'_>]) -> Result<(), Failure> {
+    for (paper, compared) in drafters.iter().flat_map(|drafter| &drafter.tables) {
+        let Some(profile) = &compared.table().profile else { continue };
+        let lacks = |row: &&ComparedRow| row.clips > 0 && !row.figures.contains_key(&Measure::Modelled);
+        if let Some(row) = compared.rows.iter().find(lacks) {
+            let place = super::cells::title(&paper.title, compared);
+            return Err(Failure::input(
+                format!("{place}: {} was measured without the profile {profile}", row.label),
+                "measure the table again: bench --paper charges every run by the profiles of its tables",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a profile is invalid.

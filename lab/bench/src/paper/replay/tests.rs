@@ -1,5 +1,4 @@
 use super::*;
-use crate::paper::catalog::papers;
 
 fn all() -> Vec<(Replayed, &'static Table)> {
     let tables =
@@ -33,4 +32,15 @@ fn a_reason_stands_only_where_a_figure_is_off() {
             assert!(!row.is_close(), "{} {}: {}", replayed.paper, table.number, row.label);
         }
     }
+}
+
+#[test]
+fn the_page_counts_what_says_something_of_the_model() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/profiles.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let words: Vec<&str> = page.split_whitespace().collect();
+    let held_out = HeldOut::of_all().unwrap();
+    assert!(words.join(" ").contains(&held_out.words()), "{}", held_out.words());
+    assert!(held_out.seen.len() + held_out.restated + held_out.repeated == held_out.all);
+    assert!(held_out.restated > 10 && held_out.seen.len() > 30, "{}", held_out.words());
 }

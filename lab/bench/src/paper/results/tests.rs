@@ -1,5 +1,5 @@
 use super::*;
-use crate::paper::{catalog, cells, pages::Pages, text};
+use crate::paper::{catalog, cells, clip_run::Times, pages::Pages, text};
 
 const TABLE: &str = r#"
 name = "p"
@@ -73,7 +73,7 @@ fn results() -> Results {
         skipped,
         ..Header::default()
     };
-    Results { header, runs: (0..8).flat_map(clip).collect() }
+    Results { header, runs: (0..8).flat_map(clip).collect(), ..Results::default() }
 }
 
 #[test]
@@ -119,10 +119,11 @@ fn text_and_page_show_the_same_figures_and_flag_what_is_not_explained() {
     }
     let mut both = [results(), results()];
     both[1].header.drafter = Some("e".into());
+    both.iter_mut().for_each(|results| charge(results, PROFILE));
     let pages = Pages::of(&vec![(paper, &paper.tables[0])], &both).unwrap();
     let names: Vec<&str> = pages.files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["papers.md", "papers/figures.csv", "papers/p.md"]);
-    let page = &pages.files[2].1;
+    assert_eq!(names, ["papers.md", "papers/figures.csv", "papers/verdicts.csv", "papers/p.md"]);
+    let page = &pages.files[3].1;
     for part in [
         "| row | here | tau: paper | d | e |",
         "* tau: d: of 1 pairs 0 agree, 0 within noise, 1 disagree; Kendall's tau -1.00 (1); e: of 1",
@@ -143,16 +144,10 @@ fn text_and_page_show_the_same_figures_and_flag_what_is_not_explained() {
 fn modelled_speedups_stand_beside_the_papers() {
     let paper = paper();
     let mut modelled = results();
-    for run in &mut modelled.runs {
-        let speedup = match run.run.as_str() {
-            "autoregressive" => 1.0,
-            "naive" => 2.0,
-            _ => 3.0,
-        };
-        run.modelled = [("l40s-llava-ov-72b-7b".to_owned(), speedup)].into();
-    }
-    let pages = Pages::of(&vec![(paper, &paper.tables[0])], &[modelled.clone()]).unwrap();
-    let page = &pages.files[2].1;
+    charge(&mut modelled, PROFILE);
+    let tables = vec![(paper, &paper.tables[0])];
+    let pages = Pages::of(&tables, &[modelled.clone()]).unwrap();
+    let page = &pages.files[3].1;
     for part in [
         "| tau: paper | d | speedup, modelled: paper | d | at the paper's acceptance |",
         "| 1.50x | 3.00x [3.00 to 3.00] |",
@@ -160,12 +155,43 @@ fn modelled_speedups_stand_beside_the_papers() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    // Another profile's figures are not the table's.
-    for run in &mut modelled.runs {
-        run.modelled = [("l20-llava-ov-7b".to_owned(), 3.0)].into();
+    // Another profile's figures are not the table's, and a table without them is not written.
+    charge(&mut modelled, "l20-llava-ov-7b");
+    let failure = Pages::of(&tables, &[modelled]).err().unwrap();
+    let words = "P, table 1: Speed: plain was measured without the profile l40s-llava-ov-72b-7b";
+    assert_eq!(failure.error, words);
+}
+
+const PROFILE: &str = "l40s-llava-ov-72b-7b";
+
+/// Times of all runs under this profile: the short chain is three times as fast as autoregressive decoding, the long one twice.
+fn charge(results: &mut Results, profile: &str) {
+    for run in &mut results.runs {
+        let total_ms = match run.run.as_str() {
+            "autoregressive" => 6.0,
+            "naive" => 3.0,
+            _ => 2.0,
+        };
+        run.modelled = [(profile.to_owned(), Times { plain_ms: 6.0, total_ms })].into();
     }
-    let pages = Pages::of(&vec![(paper, &paper.tables[0])], &[modelled]).unwrap();
-    assert!(!pages.files[2].1.contains("speedup, modelled"), "{}", pages.files[2].1);
+}
+
+#[test]
+fn rows_that_a_run_lacks_come_from_another_one_of_the_same_clips() {
+    let mut strong = results();
+    let mut head = results();
+    head.header.drafter = Some("head".into());
+    head.runs.retain(|run| run.run == "naive" && run.clip < 7);
+    head.runs.iter_mut().for_each(|run| run.run = "sparrow".into());
+    strong.fill(&head).unwrap();
+    let paper = paper();
+    let compared = Compared::of(paper, &paper.tables[0], &strong);
+    assert_eq!((compared.rows[3].clips, compared.rows[3].figures[&Measure::Tau].value), (7, 4.0));
+    assert_eq!(compared.rows[3].why_not, None);
+    // What the run has itself stays, and its clips are done without the other's.
+    assert_eq!((compared.rows[2].clips, strong.clips_done()), (8, 8));
+    head.header.first_seed = 5;
+    assert!(strong.fill(&head).unwrap_err().error.contains("the clips are not those"));
 }
 
 #[test]
