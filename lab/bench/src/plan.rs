@@ -5,7 +5,7 @@ use super::*;
 use crate::sweep::Sweep;
 use specreel_engine::has_drafter;
 use specreel_pruners::LabMethod;
-use specreel_speculate::{MethodError, method::sets};
+use specreel_speculate::{Acceptance, MethodError, VisualContext, method::sets};
 
 /// Finds a method that prunes no target, by name or file.
 pub type Find<'a> = dyn Fn(&str) -> Result<Method, Failure> + 'a;
@@ -16,6 +16,32 @@ pub struct System {
     /// Name of the row; no two rows share one.
     pub label: String,
     pub lab: LabMethod,
+}
+
+/// How often a method that leaves something to chance runs on a clip where intervals shall contain it, each time with another seed.
+const DRAWS: u64 = 3;
+
+impl System {
+    /// How often the method runs on a clip where intervals shall contain what it leaves to chance.
+    pub fn draws(&self) -> u64 {
+        let Method { context, acceptance, .. } = &self.lab.method;
+        let by_chance = matches!(context, VisualContext::Random { .. })
+            || matches!(acceptance, Acceptance::Random { .. });
+        if by_chance { DRAWS } else { 1 }
+    }
+
+    /// The system with the seeds of a draw on a clip: no two clips, and no two draws, share one.
+    pub fn drawn(&self, clip: u64, draw: u64) -> System {
+        let mut system = self.clone();
+        let own = clip.wrapping_mul(DRAWS).wrapping_add(draw);
+        if let VisualContext::Random { seed, .. } = &mut system.lab.method.context {
+            *seed = seed.wrapping_add(own);
+        }
+        if let Acceptance::Random { seed, .. } = &mut system.lab.method.acceptance {
+            *seed = seed.wrapping_add(own);
+        }
+        system
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

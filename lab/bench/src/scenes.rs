@@ -71,6 +71,7 @@ async fn measure<R: Reporter>(
         let clip = clips.take(seed)?;
         let mut results = ClipResults::new(&clip);
         for system in systems {
+            let system = &system.drawn(seed, 0);
             reporter.stage(Stage::Generate, done, all);
             let limit = runs.limit();
             let Some(written) = runs.run(&clip.path, &system.lab, limit).await? else {

@@ -29,19 +29,28 @@ pub struct Judge<'a> {
     pub ends: &'a [u32],
     pub visual: VisualStates,
     pub visual_before: VisualStates,
+    /// Of what rules leave to chance on this clip.
+    seed: u64,
     copy: RefCell<TargetCopy>,
 }
 
 impl<'a> Judge<'a> {
-    pub fn new(kept: &Kept<'_>, words: &'a Words, truth: &'a Facts, ends: &'a [u32], room: usize) -> Self {
+    pub fn new(
+        kept: &Kept<'_>,
+        words: &'a Words,
+        truth: &'a Facts,
+        ends: &'a [u32],
+        room: usize,
+        seed: u64,
+    ) -> Self {
         let (visual, visual_before) = (kept.visual.clone(), kept.visual_before.clone());
-        Self { words, truth, ends, visual, visual_before, copy: RefCell::new(kept.target_copy(room)) }
+        Self { words, truth, ends, visual, visual_before, seed, copy: RefCell::new(kept.target_copy(room)) }
     }
 
     /// Judge the drafts after a text.
     pub fn judge(&self, rule: &Rule, text: &[u32], rows: &[Row]) -> Result<Verdicts, Problem> {
         match rule {
-            Rule::Plain(acceptance) => Ok(plain(acceptance, rows)),
+            Rule::Plain(acceptance) => Ok(self.plain(acceptance, text, rows)),
             Rule::All(rules) => self.join(rules, text, rows, |all| {
                 // The first rule names the reason.
                 all.iter().all(Option::is_some).then(|| all.first().copied().flatten()).flatten()
@@ -56,7 +65,7 @@ impl<'a> Judge<'a> {
                 let relevance = self.relevance(&look, *top_n, *before_norm, *predicting);
                 let mut rows = rows.to_vec();
                 rows.iter_mut().zip(relevance).for_each(|(row, relevance)| row.relevance = Some(relevance));
-                Ok(plain(&visual(*lambda, *top_n), &rows))
+                Ok(self.plain(&visual(*lambda, *top_n), text, &rows))
             }
             Rule::Peak { below } => {
                 Ok(each(rows, |_, row| row.attention_peak.is_some_and(|peak| peak < *below)))
@@ -79,6 +88,13 @@ impl<'a> Judge<'a> {
                 scene.judge(&mut self.copy.borrow_mut(), text, rows)
             }
         }
+    }
+
+    /// A rule of the program's own; every clip and every place in its text has other random numbers.
+    fn plain(&self, acceptance: &Acceptance, text: &[u32], rows: &[Row]) -> Verdicts {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(text.len() as u64);
+        accept::judge(acceptance, rows, &mut rng)
     }
 
     /// The target's states at the drafts of these rows.
@@ -127,11 +143,6 @@ impl<'a> Judge<'a> {
 /// LVSpec's rule without shifts.
 fn visual(lambda: f64, top_n: usize) -> Acceptance {
     Acceptance::Visual { lambda, top_n, shift_tolerant: false, at: StateAt::Draft, always_strict: Vec::new() }
-}
-
-/// A rule of the program's own. None here leaves anything to chance, so any numbers will do.
-fn plain(acceptance: &Acceptance, rows: &[Row]) -> Verdicts {
-    accept::judge(acceptance, rows, &mut ChaCha8Rng::seed_from_u64(0))
 }
 
 /// A rule that looks at one draft after the other.

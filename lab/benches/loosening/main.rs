@@ -81,7 +81,7 @@ fn measure(options: &Options, pair: &Pair, dir: &std::path::Path) -> Result<Repo
         let seed = options.first_seed + done;
         let clip = Clip::render(seed, dir, pair.target.processor())?;
         let mut kept = pair.read(&clip, &options.prompt, &context, limit + ROOM)?;
-        let judge = Judge::new(&kept, &words, &clip.truth, tokenizer.end_ids(), limit + ROOM);
+        let judge = Judge::new(&kept, &words, &clip.truth, tokenizer.end_ids(), limit + ROOM, seed);
         survey = look(survey, &mut kept, &judge, &base, limit)?;
         for (system, account) in systems.iter().zip(&mut accounts) {
             let written = write(&mut kept, &judge, &system.rule, &base, limit)?;

@@ -18,10 +18,7 @@ use specreel_engine::has_drafter;
 use specreel_model::ModelSpec;
 use specreel_modelled::profile::Modelled;
 use specreel_record::{Failure, Stage};
-use specreel_speculate::{Acceptance, Method, MethodError, VisualContext};
-
-/// How often a method that leaves something to chance runs on a clip, each time with another seed.
-pub const DRAWS: u64 = 3;
+use specreel_speculate::{Method, MethodError};
 
 /// The runs of one condition, the baseline first.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,33 +88,13 @@ impl Work {
 
     /// Runs on each clip.
     pub(crate) fn runs(&self) -> u64 {
-        self.groups.iter().flat_map(|group| &group.systems).map(|system| draws(&system.lab.method)).sum()
+        self.groups.iter().flat_map(|group| &group.systems).map(System::draws).sum()
     }
 }
 
 /// True if the models have a draft head in a directory of this name.
 fn has_head(models: &ModelSpec, name: &str) -> bool {
     models.heads.iter().any(|head| head.file_name().is_some_and(|own| own == name))
-}
-
-/// How often a method runs on a clip.
-fn draws(method: &Method) -> u64 {
-    let by_chance = matches!(method.context, VisualContext::Random { .. })
-        || matches!(method.acceptance, Acceptance::Random { .. });
-    if by_chance { DRAWS } else { 1 }
-}
-
-/// The system with the seeds of a draw on a clip: no two clips, and no two draws, share one.
-fn drawn(system: &System, clip: u64, draw: u64) -> System {
-    let mut system = system.clone();
-    let own = clip.wrapping_mul(DRAWS) + draw;
-    if let VisualContext::Random { seed, .. } = &mut system.lab.method.context {
-        *seed = own;
-    }
-    if let Acceptance::Random { seed, .. } = &mut system.lab.method.acceptance {
-        *seed = own;
-    }
-    system
 }
 
 /// Do the work on the clips of `seeds`, after a warm-up on another clip. Each run is reported at once. False if it was
@@ -150,11 +127,9 @@ pub async fn measure<R: Reporter>(
                 None => ClipResults::new(&clip),
             };
             let mut plain_right = None;
-            let times = |system: &System| draws(&system.lab.method);
-            let systems =
-                group.systems.iter().flat_map(|system| (0..times(system)).map(move |n| (system, n)));
-            for (system, draw) in systems {
-                let system = &drawn(system, seed, draw);
+            let draws = |system| (0..System::draws(system)).map(move |draw| (system, draw));
+            for (system, draw) in group.systems.iter().flat_map(draws) {
+                let system = &system.drawn(seed, draw);
                 reporter.stage(Stage::Generate, done, all);
                 let limit = runs.limit();
                 let Some(written) = runs.run(&clip.path, &system.lab, limit).await? else {

@@ -33,9 +33,9 @@ paper's hardware ([profiles.md](profiles.md)), computed from the drafts that wer
 const COLUMNS: &str = "\
 ## Columns of the tables
 
-Each paper has a page with all its tables; [figures.csv](papers/figures.csv) has every figure. Speedups as measured on the machine
-of the run are in neither: on a CPU a pass of 26 rows costs as much as five to nine of one row, so they say nothing about the
-papers' ([speed.md](speed.md) has them).
+Each paper has a page with all its tables; [figures.csv](papers/figures.csv) has every figure. [verdicts.csv](papers/verdicts.csv)
+has every verdict. Speedups as measured on the machine of the run are in none of them: on a CPU a pass of many rows costs several
+passes of one row, so they say nothing about the papers' ([speed.md](speed.md) has them).
 
 * **tau** is without the bonus token, **per step** with it: papers differ. **M** counts accepted drafts between two rejects under
   the parallel schedule, and is *per step* under the sequential one, as ParallelVLM counts. **accepted** is accepted over drafted.
