@@ -18,6 +18,8 @@ const SHARE: f64 = 0.5;
 const LEAST: f64 = 0.1;
 /// What a figure that shall hold may fall below the paper's.
 const SLACK: f64 = 0.05;
+/// Where a paper gives an order alone, rows that are closer are ties, as in its tables.
+const TIE: f64 = 1.02;
 
 static CLAIMS: LazyLock<Result<Vec<Claim>, String>> = LazyLock::new(|| {
     let file: File =
@@ -275,11 +277,11 @@ impl Kind {
     /// gives an order alone.
     fn verdict(self, paper: Option<f64>, effect: &Figure) -> Verdict {
         let Some((low, high)) = effect.interval else { return Verdict::Not };
-        let share = |share: f64| paper.map_or(1.0, |paper| paper.powf(share));
+        let (least, half) = paper.map_or((1.0, TIE), |paper| (paper.powf(LEAST), paper.powf(SHARE)));
         match self {
             Kind::Gain if high < 1.0 => Verdict::Opposite,
-            Kind::Gain if low <= 1.0 || low < share(LEAST) => Verdict::Not,
-            Kind::Gain if low < share(SHARE) => Verdict::Partly,
+            Kind::Gain if low <= 1.0 || low < least => Verdict::Not,
+            Kind::Gain if low < half => Verdict::Partly,
             Kind::Gain => Verdict::Reproduced,
             Kind::Holds if paper.is_some_and(|paper| low >= paper - SLACK) => Verdict::Reproduced,
             Kind::Holds => Verdict::Not,

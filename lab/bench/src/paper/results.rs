@@ -44,6 +44,8 @@ pub struct Results {
     pub(crate) runs: Vec<ClipRun>,
     /// The names of runs that other results filled in.
     pub(crate) filled: BTreeSet<String>,
+    /// Those results: their headers, and clips that were done.
+    pub(crate) also: Vec<(Header, usize)>,
 }
 
 impl Results {
@@ -72,6 +74,7 @@ impl Results {
                 "measure both with the same --target, --dtype, --device, --first-seed and --seconds",
             ));
         }
+        self.also.push((other.header.clone(), other.clips_done()));
         let known: BTreeSet<String> = self.runs.iter().map(|run| run.run.clone()).collect();
         for run in other.runs.iter().filter(|run| !known.contains(&run.run)) {
             self.header.skipped.remove(&run.run);

@@ -16,7 +16,7 @@ phrases are drawn at random. So the **effect** is compared: how many times as la
 themselves. Each verdict is the highest one whose threshold the whole 95 % interval clears:
 
 * **reproduced**: the effect is at least half of the paper's (on a logarithmic scale), with every drafter. Where the paper gives an
-  order without figures, it is there. A figure that shall hold is at most 5 points below the paper's.
+  order without figures, it is more than a tie (2 %). A figure that shall hold is at most 5 points below the paper's.
 * **partly**: it is at least a tenth of the paper's, or it is not there with every drafter.
 * **not reproduced**: other clips may reverse it, or it is less than a tenth of the paper's.
 * **the opposite**: it is surely the other way round.

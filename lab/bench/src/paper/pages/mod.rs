@@ -76,13 +76,21 @@ fn pipes(rows: &[Vec<String>], left: usize) -> String {
     format!("{}{rule}|\n{rows}", line(head))
 }
 
-/// The models and clips of each run.
+/// The models and clips of each run, and of those that filled in what they lack.
 fn conditions(drafters: &[Drafter<'_>]) -> String {
     let line = |drafter: &Drafter<'_>| {
         let results = drafter.results;
         format!("* {}\n", super::cells::heading(&results.header, results.clips_done()))
     };
-    drafters.iter().map(line).collect()
+    let also = drafters.first().into_iter().flat_map(|drafter| &drafter.results.also);
+    let clips = |(header, done): &(_, usize)| {
+        let heading = super::cells::heading(header, *done);
+        let clips = heading.split(';').next().unwrap_or_default().to_owned();
+        format!("* rows with another draft head (`--drafter`, or `vispec`): {clips}\n")
+    };
+    let mut filled: Vec<String> = also.map(clips).collect();
+    filled.dedup();
+    drafters.iter().map(line).chain(filled).collect()
 }
 
 /// Fails if a row of a table with a profile was measured, and not charged by it: its cell would be empty.
