@@ -10,10 +10,10 @@ const INTRODUCTION: &str = "\
 What the five papers claim, next to what specreel measures. ";
 
 const RULES: &str = "\
-They say nothing about long videos, about real language, or about
-speed on a GPU: clips of a few seconds show a few flat figures in about a hundred visual tokens, captions follow a grammar, and its
-phrases are drawn at random. So the **effect** is compared: how many times as large one row of a table is as another, not the rows
-themselves. Each verdict is the highest one whose threshold the whole 95 % interval clears:
+They say nothing about long videos, about real language, or about speed on a GPU: clips of a few seconds show a few flat figures in
+about a hundred visual tokens, captions follow a grammar, and its phrases are drawn at random. So the **effect** is compared: how
+many times as large one row of a table is as another, not the rows themselves. Each verdict is the highest one whose threshold the
+whole 95 % interval clears:
 
 * **reproduced**: the effect is at least half of the paper's (on a logarithmic scale), with every drafter. Where the paper gives an
   order without figures, it is more than a tie (2 %). A figure that shall hold is at most 5 points below the paper's.
