@@ -118,7 +118,7 @@ fn papers(mut args: BenchArgs, config: &Config) -> Result<bool, End> {
         let also = paper::read(path)?;
         saved.iter_mut().try_for_each(|own| own.fill(&also))?;
     }
-    // Before the files are created anew.
+    // Read them before they are replaced.
     let earlier = args.pages.as_deref().map(Earlier::read).transpose()?.unwrap_or_default();
     let files = args.pages.as_deref().map(|dir| pages(dir, &tables, args.force)).transpose()?;
     let files = files.unwrap_or_default();

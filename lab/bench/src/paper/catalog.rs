@@ -197,11 +197,12 @@ impl Condition {
 }
 
 pub fn papers() -> Result<&'static [Paper], Failure> {
-    PAPERS.as_deref().map_err(|error| Failure {
-        class: FailureClass::Internal,
-        error: format!("the papers' tables are broken: {error}"),
-        hint: None,
-    })
+    PAPERS.as_deref().map_err(|error| broken("the papers' tables", error))
+}
+
+/// Embedded data are wrong, and how.
+pub fn broken(data: &str, how: &str) -> Failure {
+    Failure { class: FailureClass::Internal, error: format!("{data} are broken: {how}"), hint: None }
 }
 
 pub fn names() -> Vec<String> {

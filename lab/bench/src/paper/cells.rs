@@ -108,9 +108,15 @@ pub fn difference(difference: &Difference<'_>) -> String {
 
 /// `20 clips (seeds 1000 to 1019); TARGET with DRAFTER on DEVICE, DTYPE`.
 pub fn heading(header: &Header, clips_done: usize) -> String {
-    let Header { target, drafter, device, dtype, first_seed, clips, seconds, .. } = header;
-    let length = seconds.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
+    let Header { target, drafter, device, dtype, .. } = header;
     let drafter = drafter.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
+    format!("{}; {target}{drafter} on {device}, {dtype}", clips(header, clips_done))
+}
+
+/// `20 clips (seeds 1000 to 1019)`.
+pub fn clips(header: &Header, clips_done: usize) -> String {
+    let Header { first_seed, clips, seconds, .. } = header;
+    let length = seconds.map(|seconds| format!(" of {seconds} s")).unwrap_or_default();
     let stopped =
         if (clips_done as u64) < *clips { format!("stopped after {clips_done} of ") } else { String::new() };
     let clips = match clips {
@@ -118,5 +124,5 @@ pub fn heading(header: &Header, clips_done: usize) -> String {
         1 => format!("1 clip{length} (seed {first_seed})"),
         n => format!("{n} clips{length} (seeds {first_seed} to {})", first_seed + n - 1),
     };
-    format!("{stopped}{clips}; {target}{drafter} on {device}, {dtype}")
+    format!("{stopped}{clips}")
 }

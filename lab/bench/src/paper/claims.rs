@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::{
-    catalog::{Paper, Table, papers},
+    catalog::{self, Paper, Table, papers},
     figure::Figure,
     measures::Measure,
     results::{Compared, Drafter},
 };
-use specreel_record::{Failure, FailureClass};
+use specreel_record::Failure;
 
 /// An effect of at least this share of the paper's, on a logarithmic scale, is the paper's.
 const SHARE: f64 = 0.5;
@@ -49,7 +49,7 @@ pub struct Claim {
     /// True if the effect follows from how the methods are built, so that measuring it says nothing.
     #[serde(default)]
     pub(crate) by_construction: bool,
-    /// What was found, in a sentence. The figures stand beside it.
+    /// What was found, in a sentence without figures: the page has them in a table.
     pub(crate) found: String,
 }
 
@@ -152,12 +152,8 @@ pub fn judge(drafters: &[Drafter<'_>]) -> Result<Vec<Judged>, Failure> {
     Ok(judged)
 }
 
-fn broken(what: &str) -> Failure {
-    Failure {
-        class: FailureClass::Internal,
-        error: format!("the papers' claims are broken: {what}"),
-        hint: None,
-    }
+fn broken(how: &str) -> Failure {
+    catalog::broken("the papers' claims", how)
 }
 
 /// The rows of an effect in a table.

@@ -48,7 +48,7 @@ pub struct ReplayedRow {
     step_ms: f64,
     /// True if the profile is calibrated with this figure: it says nothing about the model.
     pub(crate) calibrates: bool,
-    /// True if its steps cost what those of a figure do with which the profile is calibrated, so that only the acceptance differs.
+    /// True if a step costs as much as one of a row that the profile is calibrated with: then only the acceptance differs.
     restates: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<&'static str>,

@@ -66,7 +66,7 @@ fn papers_and_tables_are_found_by_name() {
     assert_eq!(papers.len(), 5);
 }
 
-/// Sentences explain; figures of runs stand in the tables beside them, where they cannot go stale.
+/// Figures of runs are in the tables, which are generated. Sentences explain them, and would go stale.
 #[test]
 fn sentences_have_no_figures_of_runs() {
     // A share, a decimal fraction, or a time.
@@ -79,20 +79,19 @@ fn sentences_have_no_figures_of_runs() {
         words.iter().enumerate().any(|(at, word)| number(word) && (fraction(word) || unit(at)))
     };
     assert!(figure("By 2 % with one") && figure("loses 0.4 drafts") && figure("takes 40 ms"));
+    let clauses = |text: &'static str| {
+        text.split(". ").flat_map(|part| part.split("; ")).flat_map(|part| part.split(", "))
+    };
     assert!(!figure("Of 10 drafts a third passes.") && !figure("A pass of 25 rows (figure 7)."));
     for paper in papers().unwrap() {
         for table in &paper.tables {
             let rows = table.rows.iter().flat_map(|row| row.because.values().chain([&row.deviates]));
             for text in table.because.values().chain(rows) {
                 // What the paper says of itself stays as it is.
-                let own = text.split_inclusive(['.', ';', ',']).filter(|part| !part.contains("paper"));
-                let whole = !text.contains("paper") && figure(text);
-                assert!(
-                    !whole && own.clone().all(|part| !figure(part)),
-                    "{} {}: {text}",
-                    paper.name,
-                    table.number
-                );
+                let own = clauses(text).filter(|clause| !clause.contains("paper"));
+                for clause in own {
+                    assert!(!figure(clause), "{} {}: {clause}", paper.name, table.number);
+                }
             }
         }
     }

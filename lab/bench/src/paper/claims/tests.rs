@@ -13,7 +13,7 @@ fn every_claim_names_rows_that_are_there() {
         // Nothing was measured.
         assert_eq!(claim.verdict, Verdict::NotTestable);
         assert!(claim.claim.says.ends_with('.') && claim.claim.found.ends_with('.'), "{claim:?}");
-        // The figures stand in the table, where they cannot go stale.
+        // Figures are in the table, which is generated: in a sentence they would go stale.
         let digits = |word: &str| {
             word.trim_end_matches('.')
                 .split_once('.')

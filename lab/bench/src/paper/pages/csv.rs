@@ -6,24 +6,22 @@ use specreel_record::Failure;
 
 const HEAD: &str = "paper,table,part,row,run,lossless,measure,paper_value,drafter,clips,value,low,high\n";
 
+/// What was faster on the machine of the run is no figure of the paper's.
+const HERE: [Measure; 2] = [Measure::Speedup, Measure::EndToEnd];
+
 /// The verdict of each claim, and how many pairs of rows of a table are in the paper's order.
 pub fn verdicts(judged: &[Judged], drafters: &[Drafter<'_>]) -> String {
     let mut out = "paper,table,part,of,drafter,verdict\n".to_owned();
     for claim in judged {
-        let (table, part) = claim
-            .claim
-            .effect
-            .as_ref()
-            .map(|effect| (effect.table.clone(), effect.part.clone()))
-            .unwrap_or_default();
+        let place = claim.claim.effect.as_ref().map(|effect| (effect.table.clone(), effect.part.clone()));
+        let (table, part) = place.unwrap_or_default();
         let (says, verdict) = (claim.claim.says.clone(), claim.verdict.words().to_owned());
         out += &line(&[claim.paper.name.clone(), table, part, says, String::new(), verdict]);
     }
     for drafter in drafters {
         for (paper, compared) in &drafter.tables {
             let table = compared.table();
-            let here = [Measure::Speedup, Measure::EndToEnd];
-            let orders = compared.orders.iter().filter(|(measure, _)| !here.contains(measure));
+            let orders = compared.orders.iter().filter(|(measure, _)| !HERE.contains(measure));
             for (measure, orders) in orders.filter(|(_, orders)| !orders.pairs.is_empty()) {
                 let verdict = cells::agreement(&orders.agreement);
                 let place = [&paper.name, &table.number, &table.part].map(String::clone);
@@ -41,9 +39,7 @@ pub fn figures(drafters: &[Drafter<'_>]) -> Result<String, Failure> {
         for (paper, compared) in &drafter.tables {
             let table = compared.table();
             for (row, ours) in table.rows.iter().zip(&compared.rows) {
-                // What was faster on the machine of the run is no figure of the paper's.
-                let here = [Measure::Speedup, Measure::EndToEnd];
-                for (measure, figure) in ours.figures.iter().filter(|(measure, _)| !here.contains(measure)) {
+                for (measure, figure) in ours.figures.iter().filter(|(measure, _)| !HERE.contains(measure)) {
                     let (low, high) = figure.interval.unzip();
                     let fields = [
                         paper.name.clone(),

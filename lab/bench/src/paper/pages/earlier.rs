@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path, sync::LazyLock};
 use serde::Deserialize;
 
 use super::{FIGURES, Pages, VERDICTS, csv};
-use specreel_record::{Failure, FailureClass};
+use crate::paper::catalog;
+use specreel_record::Failure;
 
 /// Names of the losses that an error lists.
 const LISTED: usize = 8;
@@ -42,7 +43,7 @@ struct Change {
     _why: String,
 }
 
-/// What stands in a line of the data: paper, table, part, row, measure or claim, drafter.
+/// What identifies a figure or a verdict: paper, table, part, row, measure or claim, drafter.
 type Key = [String; 6];
 
 impl Change {
@@ -95,11 +96,8 @@ impl Earlier {
 
     /// Fails if the pages lack what is there, and `lab/papers/changes.toml` does not say why.
     pub(in crate::paper) fn check(&self, pages: &Pages) -> Result<(), Failure> {
-        let changes = CHANGES.as_deref().map_err(|error| Failure {
-            class: FailureClass::Internal,
-            error: format!("the changes of the papers' pages are broken: {error}"),
-            hint: None,
-        })?;
+        let broken = |error: &String| catalog::broken("the changes of the papers' pages", error);
+        let changes = CHANGES.as_deref().map_err(broken)?;
         let own = |name: &str| {
             pages.files.iter().find(|(own, _)| own == name).map_or("", |(_, text)| text.as_str())
         };
@@ -129,6 +127,7 @@ impl Earlier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use specreel_record::FailureClass;
 
     fn pages(figures: &str, verdicts: &str) -> Pages {
         let files = [(FIGURES.to_owned(), figures.to_owned()), (VERDICTS.to_owned(), verdicts.to_owned())];

@@ -84,8 +84,7 @@ fn conditions(drafters: &[Drafter<'_>]) -> String {
     };
     let also = drafters.first().into_iter().flat_map(|drafter| &drafter.results.also);
     let clips = |(header, done): &(_, usize)| {
-        let heading = super::cells::heading(header, *done);
-        let clips = heading.split(';').next().unwrap_or_default().to_owned();
+        let clips = super::cells::clips(header, *done);
         format!("* rows with another draft head (`--drafter`, or `vispec`): {clips}\n")
     };
     let mut filled: Vec<String> = also.map(clips).collect();
