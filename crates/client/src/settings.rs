@@ -165,7 +165,7 @@ settings! {
     /// The drafter's weight type, if not the target's; a GGUF file is converted to it.
     #[file(serde(deserialize_with = "named"), schemars(with = "Option<String>"))]
     drafter_dtype: WeightType,
-    /// How many ids the drafter drafts from, the most frequent ones, at least 256; default all.
+    /// How many ids the drafter drafts from, the most frequent ones, at least 256; default 65536 if there are more than 98303, else all.
     #[file(serde(deserialize_with = "draft_ids"))]
     drafter_vocabulary: u32,
     /// Weight type of the vision towers on cpu and gpu: auto, f32, bf16, f16 or q8_0.

@@ -74,7 +74,7 @@ pub struct RunArgs {
     /// Weight type of the drafter, to which a GGUF file is converted; fewer bits draft faster [default: the target's, or the file's]
     #[arg(long, value_name = "TYPE", value_parser = dtype, help_heading = MODELS)]
     pub drafter_dtype: Option<WeightType>,
-    /// Draft from so many ids of the vocabulary only, the most frequent ones: a smaller head drafts faster [default: all]
+    /// Draft from so many ids of the vocabulary only, the most frequent ones: a smaller head drafts faster [default: 65536 if there are more than 98303, else all]
     #[arg(long, help_heading = MODELS, allow_negative_numbers = true, value_name = "N", value_parser = clap::value_parser!(u32).range(256..))]
     pub drafter_vocabulary: Option<u32>,
     /// Weight type of the vision towers on cpu and gpu: auto (q8_0; f32 with --dtype f32), f32, bf16, f16, q8_0

@@ -9,7 +9,7 @@ use crate::{Config, Setting, Settings, dirs::Dirs};
 use specreel_checkpoint::hub::name_of;
 use specreel_engine::{Advice, Advisor, Evidence, Expectation, measure_speeds, memory_check::Video};
 use specreel_model::{
-    ModelSpec, ReadModel as _,
+    ModelSpec,
     draft_head::{DraftHeadConfig, Recipe},
     family::Rope,
     inspect::Interface,
@@ -24,8 +24,6 @@ use specreel_tensor::WeightType;
 const SMALLER: f64 = 0.9;
 /// Weight types in which a draft model may draft faster than in the type of its file.
 const TYPES: [WeightType; 2] = [WeightType::Q8_0, WeightType::Q4_0];
-/// Ids of a shorter head, for vocabularies of at least one and a half times as many.
-const IDS: usize = 65536;
 
 /// A way to decode with a target.
 #[derive(Clone, Debug)]
@@ -183,7 +181,7 @@ impl Adviser {
         Configuration { name, models: models.clone(), options, expected: Some(expected.clone()) }
     }
 
-    /// The forms of each draft model: as stored in its file, in fewer bits, and with a shorter head.
+    /// The forms of each draft model: as stored in its file, and in fewer bits.
     fn forms(&self, advisor: &Advisor) -> Result<Vec<(String, Vec<Form>)>, Failure> {
         let with = |path: &Path| {
             let mut settings = self.settings.clone();
@@ -192,11 +190,11 @@ impl Adviser {
             super::spec(&settings, self.rope).map(|spec| ModelSpec { heads: Vec::new(), ..spec })
         };
         let all = self.drafters.iter().map(|(name, path)| {
-            let first = Form { spec: with(path)?, in_type: None, ids: None };
+            let first = Form { spec: with(path)?, in_type: None };
             let bytes = |form: &Form| advisor.draft_bytes(&form.spec);
             let most = bytes(&first)? as f64 * SMALLER;
             let mut forms = vec![first.clone()];
-            for form in first.others()? {
+            for form in first.others() {
                 if bytes(&form)? as f64 <= most {
                     forms.push(form);
                 }
@@ -214,31 +212,19 @@ const INSPECT: &str = "run `specreel models inspect` to see what is wrong with i
 struct Form {
     spec: ModelSpec,
     in_type: Option<WeightType>,
-    ids: Option<usize>,
 }
 
 impl Form {
-    /// The same model in other types and with a shorter head; empty if the user chose its form.
-    fn others(&self) -> Result<Vec<Self>, Failure> {
-        if self.spec.drafter_dtype.is_some() || self.spec.drafter_vocabulary.is_some() {
-            return Ok(Vec::new());
-        }
-        let Some(files) = self.spec.drafter_files()? else { return Ok(Vec::new()) };
-        let is_large = files.config()?.text.vocab >= IDS * 3 / 2;
-        let ids = [None].into_iter().chain(is_large.then_some(Some(IDS)));
-        let types = [None].into_iter().chain(TYPES.map(Some));
-        let all = types.flat_map(|in_type| ids.clone().map(move |ids| (in_type, ids)));
-        Ok(all.skip(1).map(|(in_type, ids)| self.with(in_type, ids)).collect())
+    /// The same model in other types; empty if there is none, or the user chose its type.
+    fn others(&self) -> Vec<Self> {
+        let is_open = self.spec.drafter.is_some() && self.spec.drafter_dtype.is_none();
+        let types = TYPES.into_iter().filter(|_| is_open);
+        types.map(|in_type| self.with(in_type)).collect()
     }
 
-    fn with(&self, in_type: Option<WeightType>, ids: Option<usize>) -> Self {
-        let Self { spec, .. } = self;
-        let spec = ModelSpec {
-            drafter_dtype: in_type.or(spec.drafter_dtype),
-            drafter_vocabulary: ids.or(spec.drafter_vocabulary),
-            ..spec.clone()
-        };
-        Self { spec, in_type, ids }
+    fn with(&self, in_type: WeightType) -> Self {
+        let spec = ModelSpec { drafter_dtype: Some(in_type), ..self.spec.clone() };
+        Self { spec, in_type: Some(in_type) }
     }
 
     fn name(&self, drafter: &str) -> String {
@@ -246,15 +232,13 @@ impl Form {
         let path = Path::new(drafter);
         let drafter = if path.exists() { name_of(path) } else { drafter.to_owned() };
         let in_type = self.in_type.map(|dtype| format!(" in {}", dtype.name())).unwrap_or_default();
-        let ids = self.ids.map(|ids| format!(", {ids} ids")).unwrap_or_default();
-        format!("{drafter}{in_type}{ids}")
+        format!("{drafter}{in_type}")
     }
 
     fn options(&self, drafter: &str) -> Vec<String> {
         let own = ["--drafter".to_owned(), drafter.to_owned()];
         let in_type = self.in_type.map(|dtype| ["--drafter-dtype".to_owned(), dtype.name().to_owned()]);
-        let ids = self.ids.map(|ids| ["--drafter-vocabulary".to_owned(), ids.to_string()]);
-        own.into_iter().chain(in_type.into_iter().flatten()).chain(ids.into_iter().flatten()).collect()
+        own.into_iter().chain(in_type.into_iter().flatten()).collect()
     }
 }
 

@@ -303,7 +303,8 @@ impl Halves {
                 .with_progress(load_progress(sender, cancel))
                 .with_weight_cache(spec.weight_cache.clone());
             let model = VideoLlm::from_checkpoint(&checkpoint, device, &mut |_, _| {})?;
-            let model = match spec.drafter_vocabulary.filter(|_| drafts) {
+            let ids = spec.draft_ids(model.decoder().config().vocab);
+            let model = match ids.filter(|_| drafts) {
                 Some(size) => model.with_vocabulary(&checkpoint, size)?,
                 None => model,
             };

@@ -86,7 +86,7 @@ impl Profile {
         let drafter = spec.drafter_files()?.map(|files| {
             let device = spec.open_drafter_device()?;
             let reads = Reads::of(&files, &device, spec.drafter_dtype.is_some())?;
-            let reads = match spec.drafter_vocabulary {
+            let reads = match spec.draft_ids(reads.config().vocab) {
                 Some(size) => reads.with_vocabulary(&files, size)?,
                 None => reads,
             };
