@@ -9,7 +9,9 @@ mod turns;
 pub use crate::confidence::{CLASSES, Calibration, Stopping};
 pub(crate) use crate::fit::Place;
 pub use crate::fit::RANKS;
-pub use choice::{Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, tokens_left, usual_chance};
+pub use choice::{
+    Contender, DraftCost, SHARES, USUAL_TOKENS, chance_at, failing_at, tokens_left, usual_chance,
+};
 pub(crate) use length::Drafts;
 pub use length::LONGEST;
 pub(crate) use shape::places;

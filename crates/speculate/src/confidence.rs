@@ -31,6 +31,9 @@ const LOOKUP_SHARES: [f64; CLASSES] = [0.05, 0.1, 0.15, 0.15, 0.3, 0.15, 0.06, 0
 const LOOKUP_CHANCES: [f64; CLASSES] = [0.02, 0.05, 0.08, 0.12, 0.2, 0.35, 0.6, 0.8, 0.9];
 /// How many drafts the expected shares count for.
 const SHARES_WEIGHT: f64 = 24.0;
+/// Most that shares are tilted, and how often the range of tilts is halved: to less than a hundredth.
+const STEEPEST: f64 = 24.0;
+const HALVINGS: usize = 13;
 /// Share by which older drafts count less for the shares with each new one.
 const MEMORY: f64 = 0.99;
 
@@ -77,6 +80,26 @@ impl Calibration {
     pub fn failing(self, factor: f64) -> Self {
         let chances = self.chances.map(|chance| (1.0 - (1.0 - chance) * factor).clamp(0.01, 0.995));
         Self { chances, ..self }
+    }
+
+    /// The same drafter on a text in which this share of its drafts passes: what it gives a draft means as much, and it gives much more
+    /// or less often. The shares are tilted exponentially by the chances, which changes them least for such a mean (Csiszár 1975).
+    pub(crate) fn on_average(self, chance: f64) -> Self {
+        let tilted = |tilt: f64| {
+            let shares: [f64; CLASSES] =
+                std::array::from_fn(|class| self.shares[class] * (tilt * self.chances[class]).exp());
+            let sum: f64 = shares.iter().sum();
+            shares.map(|share| share / sum)
+        };
+        let mean = |shares: &[f64; CLASSES]| -> f64 {
+            shares.iter().zip(self.chances).map(|(share, chance)| share * chance).sum()
+        };
+        let (mut low, mut high) = (-STEEPEST, STEEPEST);
+        for _ in 0..HALVINGS {
+            let middle = (low + high) / 2.0;
+            if mean(&tilted(middle)) < chance { low = middle } else { high = middle }
+        }
+        Self { shares: tilted((low + high) / 2.0), ..self }
     }
 }
 
@@ -167,6 +190,20 @@ pub(crate) struct ChainTimes {
     pub offers: f64,
 }
 
+/// What prompt lookup does beside another drafter: it writes this share of the tokens, at this rate in tokens per millisecond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Beside {
+    share: f64,
+    rate: f64,
+}
+
+impl Beside {
+    /// The rate of a text if all other tokens are written at another rate.
+    pub fn with(self, other: f64) -> f64 {
+        1.0 / (self.share / self.rate.max(1e-9) + (1.0 - self.share) / other.max(1e-9)).max(1e-9)
+    }
+}
+
 /// Where a chain ends.
 #[derive(Clone, Debug)]
 pub struct Stopping {
@@ -178,6 +215,8 @@ pub struct Stopping {
     /// Tokens per millisecond of a text that is drafted like this, and of the steps in which the drafter has a draft.
     pub(crate) rate: f64,
     pub(crate) offered: f64,
+    /// What it does beside another drafter, if it costs nothing.
+    pub(crate) beside: Beside,
 }
 
 impl Stopping {
@@ -187,23 +226,29 @@ impl Stopping {
         let plain = 1.0 / alone.max(1e-9);
         let mut rate = near.unwrap_or(plain);
         let (mut worth, mut offered, mut price) = ([0.0; POINTS], rate, 0.0);
+        let mut beside = Beside { share: 0.0, rate };
         for _ in 0..if near.is_some() { 2 } else { 3 } {
             // Time is worth what the target alone would write in it, at least.
             let worth_of_time = rate.max(plain);
-            let [tokens, ms]: [f64; 2];
-            (worth, [tokens, ms]) = values(known, row, more, worth_of_time);
+            let [tokens, ms, drafting]: [f64; 3];
+            (worth, [tokens, ms, drafting]) = values(known, row, more, worth_of_time);
             price = worth_of_time * more;
             let [emitted, taken] = [1.0 + tokens, once + first + ms];
+            // Of the steps in which a draft is worth its row.
+            let [found, in_ms] = [drafting + tokens, drafting * first + ms].map(|of| offers * of);
+            beside =
+                Beside { share: found / (found + 1.0 - offers * drafting), rate: found / in_ms.max(1e-9) };
             offered = emitted / taken.max(1e-9);
             rate = (offers * emitted + 1.0 - offers) / (offers * taken + (1.0 - offers) * alone).max(1e-9);
         }
-        Self { chances: known.chances, price, worth, rate, offered }
+        Self { chances: known.chances, price, worth, rate, offered, beside }
     }
 
     /// The policy of a drafter that costs nothing, for a text that another drafter writes at this rate.
     pub(crate) fn beside(known: &Calibration, more: f64, rate: f64) -> Self {
         let (worth, _) = values(known, 0.0, more, rate);
-        Self { chances: known.chances, price: rate * more, worth, rate, offered: rate }
+        let beside = Beside { share: 0.0, rate };
+        Self { chances: known.chances, price: rate * more, worth, rate, offered: rate, beside }
     }
 
     /// What is gained by drafting at all, in tokens.
@@ -249,28 +294,31 @@ fn between(values: &[f64; POINTS], place: f64) -> f64 {
     values[low] * (1.0 - share) + values[low + 1] * share
 }
 
-/// What is gained by going on from each point at this rate, and from the first one the tokens and the time of it.
-fn values(known: &Calibration, row: f64, more: f64, rate: f64) -> ([f64; POINTS], [f64; 2]) {
+/// What is gained by going on from each point at this rate, and from the first one the tokens and the time of it, and the share of tokens
+/// that are drafted there.
+fn values(known: &Calibration, row: f64, more: f64, rate: f64) -> ([f64; POINTS], [f64; 3]) {
     let falls: [f64; CLASSES] = known.chances.map(|chance| -PER_OCTAVE * chance.max(1e-9).log2());
     let (mut worth, mut tokens, mut ms) = ([0.0; POINTS], [0.0; POINTS], [0.0; POINTS]);
+    let mut drafting = 0.0;
     for _ in 0..ROUNDS {
         for point in (0..POINTS).rev() {
             let passing = (-(point as f64) / PER_OCTAVE).exp2();
-            let (mut gain, mut emitted, mut taken) = (-rate * row, 0.0, row);
+            let (mut gain, mut emitted, mut taken, mut drafted) = (-rate * row, 0.0, row, 0.0);
             for ((chance, share), fall) in known.chances.iter().zip(known.shares).zip(falls) {
                 let (next, place) = (passing * chance, point as f64 + fall);
                 let term = next - rate * more + between(&worth, place);
                 if term > 0.0 {
                     gain += share * term;
+                    drafted += share;
                     emitted += share * (next + between(&tokens, place));
                     taken += share * (more + between(&ms, place));
                 }
             }
-            (worth[point], tokens[point], ms[point]) =
-                if gain > 0.0 { (gain, emitted, taken) } else { (0.0, 0.0, 0.0) };
+            (worth[point], tokens[point], ms[point], drafting) =
+                if gain > 0.0 { (gain, emitted, taken, drafted) } else { (0.0, 0.0, 0.0, 0.0) };
         }
     }
-    (worth, [tokens[0], ms[0]])
+    (worth, [tokens[0], ms[0], drafting])
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use specreel_tensor::Result;
 use super::{
     auto::{CLASSES, Contender, Place, RANKS},
     confidence::class,
-    draft::{AssistantDrafter, BlockDrafter, DraftHeadState, Lookup, ModelDrafter, Proposal, Proposer},
+    draft::{
+        AssistantDrafter, BlockDrafter, DraftHeadState, Foreseen, Lookup, ModelDrafter, Proposal, Proposer,
+    },
     method::{AcceptedRows, Drafter, VisualContext},
     tree::Tree,
 };
@@ -56,6 +58,8 @@ pub struct Drafted {
     /// passed; those that a grammar forced not counted.
     pub judged: usize,
     pub passed: usize,
+    /// How unsure the target was at these places, all together: 1 less the probability that it gave its own token.
+    pub unsure: f64,
     /// By the class of the probability that it gave them: tokens that it would draft, those that were judged, and those that passed.
     pub by_confidence: [[usize; 3]; CLASSES],
     /// Steps in which it was to draft, and those in which it had a draft.
@@ -77,6 +81,7 @@ impl Drafted {
                 *passed += usize::from(place.found == Some(0));
             }
             self.passed += usize::from(place.found == Some(0));
+            self.unsure += 1.0 - f64::from(place.sure);
             let first_failed = place.found != Some(0);
             for (at, [known, found]) in self.later.iter_mut().enumerate().filter(|_| first_failed) {
                 let rank = at + 1;
@@ -214,8 +219,31 @@ impl<'a> DrafterSet<'a> {
         }
     }
 
-    /// Report the outcome of a step to all drafters, as in [`Proposer::commit`]; `pass` verified the proposal
-    /// and judged these places, and `by` is the number of the drafter that was asked, if any.
+    /// Count what a drafter that was asked proposed, and the places of it that were judged.
+    pub fn count(&mut self, by: usize, proposal: &Proposal, places: &[Place]) {
+        let Some(Member { done, .. }) = self.members.get_mut(by) else { return };
+        done.row_ms.extend(&proposal.pass_ms);
+        done.asked += 1;
+        done.offered += usize::from(!places.is_empty() || proposal.unsure.is_some());
+        done.add(places, proposal.unsure);
+    }
+
+    /// What a drafter would have drafted for the tokens of the last step ([`Proposer::foreseen`]), which is counted.
+    pub fn foresee(&mut self, by: usize) -> &[Foreseen] {
+        let Some(Member { state: Readiness::Ready(proposer), done, .. }) = self.members.get_mut(by) else {
+            return &[];
+        };
+        let foreseen = proposer.foreseen();
+        done.asked += 1;
+        done.offered += usize::from(foreseen.first().is_some_and(Option::is_some));
+        for (probability, is_right) in foreseen.iter().copied().flatten() {
+            let found = is_right.then_some(0);
+            done.add(&[Place { known: 1, found, probability: Some(probability), sure: 1.0 }], None);
+        }
+        foreseen
+    }
+
+    /// Report the outcome of a step to all drafters, as in [`Proposer::commit`]; `pass` verified the proposal.
     pub fn commit(
         &mut self,
         proposal: &Proposal,
@@ -223,15 +251,7 @@ impl<'a> DrafterSet<'a> {
         root: u32,
         (target, base): (&Sequence, usize),
         pass: &Pass,
-        (by, places): (Option<usize>, &[Place]),
     ) -> Result<()> {
-        if let Some(member) = by.and_then(|by| self.members.get_mut(by)) {
-            member.done.row_ms.extend(&proposal.pass_ms);
-            let offered = !places.is_empty() || proposal.unsure.is_some();
-            member.done.asked += 1;
-            member.done.offered += usize::from(offered);
-            member.done.add(places, proposal.unsure);
-        }
         let all = match self.members.iter().any(|member| member.taps) {
             true => Some(tapped(pass, target.decoder())?),
             false => None,
@@ -332,7 +352,7 @@ mod tests {
                 let tree = Tree::chain(drafts.iter().copied());
                 let proposal = Proposal { tree, ..Proposal::default() };
                 let path: Vec<usize> = (0..accepted).collect();
-                set.commit(&proposal, &path, root, (&target, base), &pass, (Some(0), &[])).unwrap();
+                set.commit(&proposal, &path, root, (&target, base), &pass).unwrap();
             };
             step(&mut set, &[5, 6, 7], 2, 8);
             step(&mut set, &[], 0, 17);
@@ -352,10 +372,10 @@ mod tests {
     #[test]
     fn places_are_counted_by_the_choice_that_passed() {
         let mut all = Drafted::default();
-        let place = |known, found| Place { known, found, probability: None };
+        let place = |known, found| Place { known, found, probability: None, sure: 0.75 };
         all.add(&[place(1, Some(0)), place(3, Some(0)), place(3, Some(1))], None);
         all.add(&[place(3, Some(2)), place(2, None), place(1, None)], None);
-        assert_eq!((all.passed, all.judged), (2, 6));
+        assert_eq!((all.passed, all.judged, all.unsure), (2, 6, 1.5));
         assert_eq!(all.later, [[3, 1], [1, 1]]);
     }
 }

@@ -192,6 +192,72 @@ pub(crate) struct Place {
     pub found: Option<usize>,
     /// What the drafter gave its first choice, if it says that.
     pub probability: Option<f32>,
+    /// What the target gives its own token.
+    pub sure: f32,
+}
+
+/// How much failures are expected to weigh against those that are seen.
+const DISAGREEMENT_WEIGHT: f64 = 2.0;
+
+/// How often drafts fail relative to how unsure the target is at the same places: where it gives its own token the probability p, it is
+/// unsure by 1 - p. This ratio belongs to the drafter and hardly depends on the text, so what the target writes without drafts says
+/// how often drafts would have passed.
+#[derive(Clone, Debug)]
+pub(super) struct Disagreement {
+    expected: f64,
+    failed: f64,
+    unsure: f64,
+}
+
+impl Disagreement {
+    /// A ratio that was seen in earlier runs.
+    pub(super) fn of(expected: f64) -> Self {
+        Self { expected, failed: 0.0, unsure: 0.0 }
+    }
+
+    pub(super) fn add(&mut self, place: &Place) {
+        self.failed = self.failed * MEMORY + f64::from(u8::from(place.found != Some(0)));
+        self.unsure = self.unsure * MEMORY + 1.0 - f64::from(place.sure);
+    }
+
+    pub(super) fn value(&self) -> f64 {
+        (self.failed + DISAGREEMENT_WEIGHT * self.expected) / (self.unsure + DISAGREEMENT_WEIGHT)
+    }
+}
+
+/// How many tokens the expectation counts for at first.
+const UNWRITTEN: f64 = 8.0;
+/// Share by which older tokens count less: a text turns from prose to code within a line.
+const TEXT_MEMORY: f64 = 0.94;
+
+/// How unsure the target is of the tokens that it wrote lately.
+#[derive(Clone, Debug)]
+pub(super) struct Unsureness {
+    unsure: f64,
+    tokens: f64,
+    weight: f64,
+}
+
+impl Default for Unsureness {
+    fn default() -> Self {
+        Self { unsure: 0.0, tokens: 0.0, weight: UNWRITTEN }
+    }
+}
+
+impl Unsureness {
+    /// Note a token to which the target gives this probability.
+    pub(super) fn add(&mut self, sure: f32) {
+        self.unsure = self.unsure * TEXT_MEMORY + 1.0 - f64::from(sure);
+        self.tokens = self.tokens * TEXT_MEMORY + 1.0;
+        self.weight *= TEXT_MEMORY;
+    }
+
+    /// The chance that a draft passes in such a text, of a drafter with this [`Disagreement`] that was expected to have the chance
+    /// `expected`.
+    pub(super) fn chance(&self, disagreement: f64, expected: f64) -> f64 {
+        let failed = disagreement * self.unsure + self.weight * (1.0 - expected);
+        (1.0 - failed / (self.tokens + self.weight)).clamp(0.01, 0.995)
+    }
 }
 
 /// Where a drafter's first choice fails, how often the second is the target's token, and where that fails too, the third.

@@ -16,7 +16,7 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::{AutoDraft, Contender, Drafts, LONGEST, Place, Seen, places},
+    auto::{AutoDraft, Contender, Drafts, LONGEST, Seen, places},
     draft::{DraftRequest, Form, Proposal, Unsure},
     drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
@@ -162,13 +162,19 @@ impl<'a> Session<'a> {
             self.judge(&proposal, &pass, &logits, &nearest_visual, (&allowed, &forced))?;
         // An accelerator may only have begun the pass: it ends when its logits are there.
         let verify_ms = fed_ms + read_ms;
-        let places = tokens.last().map(|last| places(&proposal, &path, last.id)).unwrap_or_default();
-        self.commit(base, &proposal, &path, &tokens, (&pass, asked.then_some(by), &places))?;
-        let tokens = self.text.emit(tokens, self.config.ends);
-        if let Some(auto) = &mut self.auto {
-            let seen = Seen { rows: tree.len() + 1, emitted: path.len() + 1, verify_ms, draft_ms };
-            auto.note(by, &proposal, &places, &seen);
+        let places = places(&proposal, &path, &tokens);
+        self.commit(base, &proposal, &path, &tokens, &pass)?;
+        // What prompt lookup would have drafted is known of every token.
+        let lookup = self.auto.as_ref().and_then(AutoDraft::lookup);
+        if asked && lookup != Some(by) {
+            self.drafters.count(by, &proposal, &places);
         }
+        if let Some(auto) = &mut self.auto {
+            let foreseen = lookup.map_or(&[][..], |lookup| self.drafters.foresee(lookup));
+            let seen = Seen { rows: tree.len() + 1, tokens: &tokens, verify_ms, draft_ms };
+            auto.note((by, &proposal, &places), foreseen, &seen);
+        }
+        let tokens = self.text.emit(tokens, self.config.ends);
         self.steps += 1;
         let whole_ms = ms(started.elapsed());
         self.plain.add_step(whole_ms, verify_ms);
@@ -383,7 +389,7 @@ impl<'a> Session<'a> {
         proposal: &Proposal,
         path: &[usize],
         tokens: &[Token],
-        (pass, by, places): (&Pass, Option<usize>, &[Place]),
+        pass: &Pass,
     ) -> Result<()> {
         if proposal.tree.is_chain() {
             self.target.truncate(base + 1 + path.len());
@@ -397,7 +403,7 @@ impl<'a> Session<'a> {
         }
         self.history.iter_mut().for_each(|history| history.advance(&ids));
         let Some(last) = tokens.last() else { return Ok(()) };
-        self.drafters.commit(proposal, path, last.id, (self.target, base), pass, (by, places))?;
+        self.drafters.commit(proposal, path, last.id, (self.target, base), pass)?;
         self.root = last.id;
         Ok(())
     }

@@ -188,7 +188,7 @@ impl Advisor {
                 .map(|off| ((1.0 - cost.chance + off) / (1.0 - cost.chance).max(0.005)).max(0.0)),
         };
         let speedup = |failing: f64, row: f64| {
-            alone_ms / cost.with(failing, row).expected_ms(tokens, speeds.target_ms, *further).max(1e-9)
+            alone_ms / cost.with(failing, row).expected_ms(None, tokens, speeds.target_ms, *further).max(1e-9)
         };
         let drafts = *drafter != (Drafter::None {});
         let speedup = match drafts {

@@ -7,7 +7,8 @@ use std::cmp::min;
 
 use super::{
     knowledge::{
-        calibration, decoder_of, draft_work, further, key, later_choice, offers, passing, text_tokens,
+        calibration, decoder_of, disagreeing, draft_work, further, key, later_choice, offers, passing,
+        text_tokens,
     },
     profile::{ModelProfile, Profile},
 };
@@ -20,8 +21,11 @@ use specreel_model::{
 use specreel_record::Expected;
 use specreel_speculate::{
     Drafter, Length, Method, Occurrence, Shape, VisualContext,
-    auto::{Calibration, Contender, DraftCost, SHARES, chance_at, tokens_left, usual_chance},
+    auto::{Calibration, Contender, DraftCost, SHARES, chance_at, failing_at, tokens_left, usual_chance},
 };
+
+/// [`DraftCost::disagreement`] of a drafter that has not been tried: 0.9 to 1.1 of Qwen2.5-Coder's 0.5B for its 1.5B.
+const USUAL_RATIO: f64 = 1.0;
 
 /// A run whose method leaves choices open.
 #[derive(Clone, Copy)]
@@ -155,8 +159,11 @@ impl Question<'_> {
     /// A drafter with all that it may see.
     fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
         let chance = |share: f64| rates.number(&key(&passing(share), drafter, self.profile)?);
+        let ratio = |share: f64| rates.number(&key(&disagreeing(share), drafter, self.profile)?);
         let known: Vec<(f64, f64)> =
             SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
+        let ratios: Vec<(f64, f64)> =
+            SHARES.into_iter().filter_map(|share| Some((share, ratio(share)?))).collect();
         let usual = usual_chance(drafter);
         let later = |share: f64| {
             let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.profile)?);
@@ -173,7 +180,13 @@ impl Question<'_> {
             let calibration = calibration(rates, drafter, share, self.profile);
             let calibration = calibration.unwrap_or_else(|| Calibration::of_drafter(drafter, chance));
             let offers = offers(rates, drafter, self.profile);
-            let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, later: later(share) };
+            let disagreement = match drafter {
+                Drafter::None {} | Drafter::Lookup { .. } => None,
+                Drafter::Model {} | Drafter::Target { .. } => Some(failing_at(share, &ratios, USUAL_RATIO)),
+                _ => Some(ratio(share).unwrap_or(USUAL_RATIO)),
+            };
+            let later = later(share);
+            let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, disagreement, later };
             let text_tokens = text_tokens(rates, self.profile);
             Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
         });
@@ -187,8 +200,14 @@ impl Question<'_> {
 
     fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
         let tokens = self.tokens(rates);
+        // It drafts beside all others, where the method leaves the drafter open.
+        let is_lookup = |drafter: &Drafter| matches!(drafter, Drafter::Lookup { .. });
+        let beside = self.drafters().into_iter().find(is_lookup);
+        let beside = beside.filter(|_| !is_lookup(&drafter) && drafter != (Drafter::None {}));
+        let beside = beside.and_then(|lookup| self.contenders(&lookup, rates, speeds).pop());
         let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
-            let ms = contender.cost.expected_ms(tokens, speeds.target_ms, contender.further);
+            let lookup = beside.as_ref().map(|lookup| &lookup.cost);
+            let ms = contender.cost.expected_ms(lookup, tokens, speeds.target_ms, contender.further);
             Candidate { contender, ms }
         });
         timed.min_by(|a, b| a.ms.total_cmp(&b.ms))

@@ -54,7 +54,9 @@ impl Planner<'_> {
         if let Some(further) = finished.further.filter(|_| !rates.is_shared()) {
             rates.learn_number(&further_key(&profile.target.identity), further.max(0.01));
         }
-        if reason == StopReason::Eos {
+        // A text that was cut off would have been longer.
+        let usual = text_tokens(&rates, &profile) as u64;
+        if reason == StopReason::Eos || reason == StopReason::Length && stats.emitted > usual {
             rates.learn_number(&length_key(&profile), stats.emitted.max(1) as f64);
         }
         if !rates.is_shared() {
@@ -127,6 +129,11 @@ pub(super) fn passing(share: f64) -> String {
     format!("passing {share}")
 }
 
+/// The name of how often drafts of such a drafter fail relative to how unsure the target is.
+pub(super) fn disagreeing(share: f64) -> String {
+    format!("disagreeing {share}")
+}
+
 /// The name of how often a drafter's choice of this rank passes where those before it failed.
 pub(super) fn later_choice(rank: usize, share: f64) -> String {
     format!("choice {} passing {share}", rank + 1)
@@ -184,6 +191,12 @@ fn learn_drafting(
     if let Some(key) = key(&passing(share), &method.drafter, profile) {
         let chance = (drafted.passed as f64 / drafted.judged as f64).max(0.01);
         rates.learn_number(&key, chance);
+    }
+    if let Some(key) = key(&disagreeing(share), &method.drafter, profile)
+        && !matches!(method.drafter, Drafter::Lookup { .. })
+    {
+        let failed = (drafted.judged - drafted.passed) as f64;
+        rates.learn_number(&key, (failed + 1.0) / (drafted.unsure + 1.0));
     }
     let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
     for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {

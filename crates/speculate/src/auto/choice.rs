@@ -63,6 +63,9 @@ pub struct DraftCost {
     pub calibration: Calibration,
     /// Share of the steps in which it has a draft: 1 for all but prompt lookup.
     pub offers: f64,
+    /// How often drafts fail relative to how unsure the target is of its own tokens, 1 less the probability that it gives them; `None` if
+    /// they have nothing to do with each other.
+    pub disagreement: Option<f64>,
     /// Where a draft fails, the chance that the drafter's second choice would have passed, and where that fails too, the third; 0 if not
     /// known.
     pub later: [f64; RANKS - 1],
@@ -72,7 +75,8 @@ impl DraftCost {
     /// Of a drafter of whose drafts this share passes, and no more is known.
     pub fn usual([front_ms, row_ms]: [f64; 2], chance: f64) -> Self {
         let calibration = Calibration::usual(chance);
-        Self { front_ms, row_ms, chance, calibration, offers: 1.0, later: [0.0; RANKS - 1] }
+        let later = [0.0; RANKS - 1];
+        Self { front_ms, row_ms, chance, calibration, offers: 1.0, disagreement: None, later }
     }
 
     /// What it takes once the prompt has been read.
@@ -84,20 +88,29 @@ impl DraftCost {
     pub fn with(self, failing: f64, row: f64) -> Self {
         let chance = (1.0 - (1.0 - self.chance) * failing).clamp(0.0, 0.995);
         let calibration = self.calibration.failing(failing);
-        Self { chance, calibration, row_ms: self.row_ms * row, ..self }
+        let disagreement = self.disagreement.map(|ratio| ratio * failing);
+        Self { chance, calibration, disagreement, row_ms: self.row_ms * row, ..self }
     }
 
-    /// The time until a text of `tokens` is written with chains of the best length or the best tree; `target_ms` is the time of a target row, and
-    /// `further` what another row of its pass costs, relative to it ([`Contender::further`]).
-    pub fn expected_ms(&self, tokens: usize, target_ms: f64, further: f64) -> f64 {
+    /// The time until a text of `tokens` is written with chains of the best length or the best tree, where prompt lookup, if there is one,
+    /// drafts in its place; `target_ms` is the time of a target row, and `further` what another row of its pass costs, relative to it
+    /// ([`Contender::further`]).
+    pub fn expected_ms(&self, lookup: Option<&Self>, tokens: usize, target_ms: f64, further: f64) -> f64 {
         let more = further * target_ms;
-        let target = RowTimes { alone: target_ms, first: target_ms, more };
-        let times = ChainTimes { row: self.row_ms, once: 0.0, target, offers: self.offers };
-        let chain = Stopping::new(&self.calibration, &times, None).rate.max(1.0 / target_ms.max(1e-9));
+        let chain = self.stopping(target_ms, more);
         let times = StepTimes { once: 0.0, level: self.row_ms, first: target_ms, more };
         let tree = best_tree(&LaterChances::of(self.later).with(self.chance), &times);
-        let rate = tree.map_or(chain, |tree| tree.1.max(chain));
+        let rate = chain.rate.max(1.0 / target_ms.max(1e-9));
+        let rate = tree.map_or(rate, |tree| tree.1.max(rate));
+        let rate = lookup.map_or(rate, |lookup| lookup.stopping(target_ms, more).beside.with(rate));
         self.front_ms + tokens as f64 / rate
+    }
+
+    /// Where its chains end, if a row of the target takes so many milliseconds, and each further one `more`.
+    fn stopping(&self, target_ms: f64, more: f64) -> Stopping {
+        let target = RowTimes { alone: target_ms, first: target_ms, more };
+        let times = ChainTimes { row: self.row_ms, once: 0.0, target, offers: self.offers };
+        Stopping::new(&self.calibration, &times, None)
     }
 }
 
@@ -119,11 +132,17 @@ pub fn usual_chance(drafter: &Drafter) -> f64 {
 /// The chance that a draft passes of a drafter that sees this share of the visual tokens: as measured with it, or from what was
 /// measured with the share in which drafts fail most alike, or from the `usual` chance with all of them.
 pub fn chance_at(share: f64, known: &[(f64, f64)], usual: f64) -> f64 {
+    let known: Vec<(f64, f64)> = known.iter().map(|(share, chance)| (*share, 1.0 - chance)).collect();
+    (1.0 - failing_at(share, &known, 1.0 - usual)).clamp(0.0, 0.995)
+}
+
+/// The same of a measure of how often drafts fail ([`DraftCost::disagreement`]).
+pub fn failing_at(share: f64, known: &[(f64, f64)], usual: f64) -> f64 {
     let factor = failures(share);
     let apart = |other: f64| (failures(other) / factor).ln().abs();
     let nearest = known.iter().min_by(|a, b| apart(a.0).total_cmp(&apart(b.0)));
     let (other, measured) = nearest.copied().unwrap_or((1.0, usual));
-    (1.0 - (1.0 - measured) * factor / failures(other)).clamp(0.0, 0.995)
+    measured * factor / failures(other)
 }
 
 /// How often drafts fail relative to a drafter that sees everything: linear in the logarithm of the share, up
@@ -145,7 +164,7 @@ mod tests {
         let ms = |share: f64| {
             let front_ms = read_ms * share.max(0.01) + if share > 0.0 { tower_ms } else { 0.0 };
             let cost = DraftCost::usual([front_ms, 5.0 + 5.0 * share], chance_at(share, known, 0.75));
-            cost.expected_ms(tokens, 100.0, 0.25)
+            cost.expected_ms(None, tokens, 100.0, 0.25)
         };
         SHARES.into_iter().min_by(|a, b| ms(*a).total_cmp(&ms(*b))).unwrap()
     }
@@ -188,8 +207,8 @@ mod tests {
     #[test]
     fn the_more_drafts_fail_and_the_longer_one_takes_the_longer_the_text() {
         let cost = DraftCost::usual([0.0, 2.0], 0.8);
-        let ms = |failing, row| cost.with(failing, row).expected_ms(100, 10.0, 0.25);
-        assert!((ms(1.0, 1.0) - cost.expected_ms(100, 10.0, 0.25)).abs() < 1e-6);
+        let ms = |failing, row| cost.with(failing, row).expected_ms(None, 100, 10.0, 0.25);
+        assert!((ms(1.0, 1.0) - cost.expected_ms(None, 100, 10.0, 0.25)).abs() < 1e-6);
         assert!(ms(0.5, 1.0) < ms(1.0, 1.0) && ms(1.0, 1.0) < ms(2.0, 1.0));
         assert!(ms(1.0, 0.5) < ms(1.0, 1.0) && ms(1.0, 1.0) < ms(1.0, 2.0));
         assert!((cost.with(2.0, 1.0).chance - 0.6).abs() < 1e-12);
@@ -200,16 +219,28 @@ mod tests {
     #[test]
     fn what_drafts_nothing_takes_what_the_target_takes() {
         let alone = DraftCost { offers: 0.0, ..DraftCost::usual([0.0; 2], 0.0) };
-        assert_eq!(alone.expected_ms(50, 10.0, 0.25), 500.0);
+        assert_eq!(alone.expected_ms(None, 50, 10.0, 0.25), 500.0);
         let fast = DraftCost::usual([0.0, 1.0], 0.9);
-        assert!(fast.expected_ms(50, 10.0, 0.25) < 300.0);
+        assert!(fast.expected_ms(None, 50, 10.0, 0.25) < 300.0);
         // Experts that every further row reads.
-        assert!(fast.expected_ms(50, 10.0, 0.7) > 1.5 * fast.expected_ms(50, 10.0, 0.25));
-        assert_eq!(DraftCost::usual([7.0, 99.0], 0.1).expected_ms(50, 10.0, 0.25), 507.0);
+        assert!(fast.expected_ms(None, 50, 10.0, 0.7) > 1.5 * fast.expected_ms(None, 50, 10.0, 0.25));
+        assert_eq!(DraftCost::usual([7.0, 99.0], 0.1).expected_ms(None, 50, 10.0, 0.25), 507.0);
         // Lookup that seldom finds something is not worth more than what it finds: its drafts pass half of the time, in one of ten steps.
         let found = DraftCost::usual([0.0; 2], 0.5);
         let (always, seldom) = (found, DraftCost { offers: 0.1, ..found });
-        let [always, seldom] = [always, seldom].map(|cost| cost.expected_ms(50, 10.0, 0.25));
+        let [always, seldom] = [always, seldom].map(|cost| cost.expected_ms(None, 50, 10.0, 0.25));
         assert!(always < 400.0 && seldom > 450.0 && seldom < 500.0, "{always} and {seldom}");
+    }
+
+    /// It costs nothing, so a drafter is worth what it gains in the other steps.
+    #[test]
+    fn prompt_lookup_is_worth_something_beside_any_drafter() {
+        let found = DraftCost { offers: 0.6, ..DraftCost::usual([0.0; 2], 0.9) };
+        let model = DraftCost::usual([30.0, 3.0], 0.7);
+        let alone = DraftCost { offers: 0.0, ..DraftCost::usual([0.0; 2], 0.0) };
+        let ms = |of: &DraftCost, lookup| of.expected_ms(lookup, 500, 10.0, 0.1);
+        assert!((ms(&alone, Some(&found)) / ms(&found, None) - 1.0).abs() < 0.02);
+        let [lookup, draft_model, both] = [ms(&found, None), ms(&model, None), ms(&model, Some(&found))];
+        assert!(both < 0.97 * lookup && lookup < draft_model, "{both}, {lookup} and {draft_model}");
     }
 }

@@ -4,6 +4,9 @@
 //! that the drafter gave them ([`Stopping`]); of a drafter that gives none, over all of them, and its chains have a length. K = 0,
 //! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
 //! steps in a row, since the first one after a rest says little: the drafter has to read what was written meanwhile.
+//!
+//! How often drafts of a model pass also follows from how sure the target is of what it writes ([`Unsureness`]): a drafter that rests or
+//! has not begun is expected to do better where the text turns from prose to code.
 
 use std::borrow::Cow;
 
@@ -12,8 +15,9 @@ use super::{
     shape::{StepTimes, best_tree},
 };
 use crate::{
-    confidence::{Calibrator, ChainTimes},
-    fit::{FadingChance, LaterChances, PassTimes, RowTimes, UsualTime},
+    confidence::{Beside, Calibrator, ChainTimes},
+    draft::Foreseen,
+    fit::{Disagreement, FadingChance, LaterChances, PassTimes, RowTimes, Unsureness, UsualTime},
     tree::Template,
 };
 
@@ -21,6 +25,8 @@ use crate::{
 pub const LONGEST: usize = 24;
 /// Plain steps before a trial; doubled after each trial that did not pay.
 const REST: usize = 16;
+/// The same for a drafter of which the text says whether it would do better.
+const KNOWN_REST: usize = 64;
 /// Most plain steps between two trials.
 const LONG_REST: usize = 256;
 /// Steps of a trial, and of the beginning.
@@ -113,6 +119,8 @@ pub(crate) struct AutoLength {
     chance: FadingChance,
     later: LaterChances,
     calibrator: Calibrator,
+    /// How often its drafts fail by how unsure the target is; `None` if they have nothing to do with each other (prompt lookup).
+    disagreement: Option<Disagreement>,
     /// True if it is known what its probabilities are worth, or becoming known.
     is_calibrated: bool,
     /// Where its chains end, if that is known, and the steps since it was computed.
@@ -149,6 +157,7 @@ impl Default for AutoLength {
             chance: FadingChance::default(),
             later: LaterChances::default(),
             calibrator: Calibrator::new(Calibration::usual(FadingChance::default().value())),
+            disagreement: None,
             is_calibrated: false,
             stopping: None,
             stopping_steps: STOPPING_STEPS,
@@ -173,7 +182,19 @@ impl AutoLength {
         let (chance, later) = (FadingChance::of(cost.chance), LaterChances::of(cost.later));
         let (calibrator, offers) = (Calibrator::new(cost.calibration), FadingChance::of(cost.offers));
         let (is_calibrated, expected) = (true, Some(*cost));
-        Self { chance, later, calibrator, is_calibrated, offers, expected, ..Self::default() }
+        let disagreement = cost.disagreement.map(Disagreement::of);
+        Self { chance, later, calibrator, disagreement, is_calibrated, offers, expected, ..Self::default() }
+            .rested()
+    }
+
+    /// Begin a rest of the usual length.
+    fn rested(self) -> Self {
+        Self { rest: self.first_rest(), ..self }
+    }
+
+    /// Plain steps before the first trial.
+    fn first_rest(&self) -> usize {
+        if self.disagreement.is_some() { KNOWN_REST } else { REST }
     }
 
     /// For a drafter that drafts any chain up to this length in the same time (DFlash); `None` = it drafts token by token.
@@ -182,9 +203,9 @@ impl AutoLength {
     }
 
     /// What the next step drafts; a tree only if `trees` may be drafted.
-    pub fn choose(&mut self, target: &TargetTimes, trees: bool) -> Drafts {
+    pub fn choose(&mut self, target: &TargetTimes, text: &Unsureness, trees: bool) -> Drafts {
         let times = target.times();
-        times.into_iter().for_each(|times| self.refresh(times));
+        times.into_iter().for_each(|times| self.refresh(times, text));
         let drafts = self.chain_or_tree(times, trees);
         self.asked = drafts != Drafts::Chain(0);
         self.has_begun = true;
@@ -206,7 +227,7 @@ impl AutoLength {
         self.trial = self.trial.saturating_sub(1);
         if best > 0 {
             self.stops = true;
-            (self.plain, self.rest) = (0, REST);
+            (self.plain, self.rest) = (0, self.first_rest());
             return Drafts::Chain(best);
         }
         if !in_trial {
@@ -224,8 +245,8 @@ impl AutoLength {
         self.stopping.as_ref().filter(|_| self.stops)
     }
 
-    /// Compute where chains end, unless that was done a few steps ago.
-    pub fn refresh(&mut self, target: RowTimes) {
+    /// Compute where chains end after such a text, unless that was done a few steps ago.
+    pub fn refresh(&mut self, target: RowTimes, text: &Unsureness) {
         self.stopping_steps += 1;
         // What was only expected may be far from what it does: the first steps count at once.
         let due = STOPPING_STEPS.min(1 + self.drafted / 4);
@@ -239,7 +260,9 @@ impl AutoLength {
         };
         let times = ChainTimes { row, once, target, offers: self.offers.value() };
         let near = self.stopping.as_ref().map(|stopping| stopping.rate);
-        self.stopping = Some(Stopping::new(&self.calibrator.value(), &times, near));
+        let known = self.calibrator.value();
+        let known = self.foreseen(text).map_or(known, |chance| known.on_average(chance));
+        self.stopping = Some(Stopping::new(&known, &times, near));
         self.stopping_steps = 0;
     }
 
@@ -287,12 +310,19 @@ impl AutoLength {
         self.chance.value()
     }
 
-    /// The time until `left` more tokens are written with this drafter, what it has to read before included, in milliseconds; `None`
-    /// if its times are not known.
-    pub fn rest_ms(&self, left: usize, times: RowTimes) -> Option<f64> {
+    /// The chance that a draft would pass in such a text; `None` if that does not follow from it.
+    pub fn foreseen(&self, text: &Unsureness) -> Option<f64> {
+        let disagreement = self.disagreement.as_ref()?.value();
+        Some(text.chance(disagreement, self.expected?.chance))
+    }
+
+    /// The time until `left` more tokens are written with this drafter and what drafts `beside` it, what it has to read before included, in
+    /// milliseconds; `None` if its times are not known.
+    pub fn rest_ms(&self, left: usize, times: RowTimes, beside: Option<Beside>) -> Option<f64> {
         let (length, rate) = self.best(times)?;
         // A tree's rate is known once it was chosen.
         let rate = self.tree.as_ref().map_or(rate, |tree| rate.max(tree.1));
+        let rate = beside.map_or(rate, |beside| beside.with(rate));
         let reading = match length {
             0 => 0.0,
             _ => {
@@ -301,6 +331,16 @@ impl AutoLength {
             }
         };
         Some(reading + left as f64 / rate)
+    }
+
+    /// Note what prompt lookup would have drafted for each token of a step, whoever drafted.
+    pub fn foresee(&mut self, tokens: &[Foreseen]) {
+        let found = || tokens.iter().copied().flatten();
+        self.offers.add(1, usize::from(tokens.first().is_some_and(Option::is_some)));
+        found().for_each(|(probability, _)| self.calibrator.see(probability));
+        found().for_each(|found| self.calibrator.judge(std::iter::once(found)));
+        self.chance.add(found().count(), found().filter(|found| found.1).count());
+        self.drafted += 1;
     }
 
     /// Note a step in which this one was to draft: the places that were judged, what the drafter gave the token before which it stopped, the
@@ -329,6 +369,7 @@ impl AutoLength {
             self.chance.add(places.len(), passed);
         }
         places.iter().for_each(|place| self.later.add(place));
+        self.disagreement.iter_mut().for_each(|ratio| places.iter().for_each(|place| ratio.add(place)));
         self.unread = 0;
         self.expected = self.expected.map(DraftCost::after_front);
     }
@@ -347,6 +388,11 @@ impl AutoLength {
     /// The tokens per millisecond of its chains, if they are known.
     pub fn rate(&self) -> Option<f64> {
         self.stopping.as_ref().map(|stopping| stopping.rate)
+    }
+
+    /// What it does beside another drafter, if it costs nothing and that is known.
+    pub fn beside(&self) -> Option<Beside> {
+        self.stopping.as_ref().map(|stopping| stopping.beside)
     }
 
     /// True once it has drafted, or has chosen not to.
@@ -399,7 +445,7 @@ mod tests {
         }
 
         fn choose(&mut self) -> usize {
-            match self.1.choose(&self.0, true) {
+            match self.1.choose(&self.0, &Unsureness::default(), true) {
                 Drafts::Chain(length) => length,
                 Drafts::Tree(tree) => panic!("{tree:?}"),
             }
@@ -409,8 +455,9 @@ mod tests {
             self.0.note(rows, verify_ms);
             let found = |at: usize| (at < accepted).then_some(0);
             let judged = drafts.min(accepted + 1);
-            let places: Vec<Place> =
-                (0..judged).map(|at| Place { known: 1, found: found(at), probability: None }).collect();
+            let places: Vec<Place> = (0..judged)
+                .map(|at| Place { known: 1, found: found(at), probability: None, sure: 1.0 })
+                .collect();
             let each = if self.1.drafts_at_once() { 1 } else { drafts.max(1) };
             self.1.note(&places, None, accepted + 1, Some(draft_ms / each as f64));
         }
@@ -567,12 +614,12 @@ mod tests {
                 };
                 let mut places = Vec::new();
                 let levels;
-                let rows = match auto.choose(&target, trees) {
+                let rows = match auto.choose(&target, &Unsureness::default(), trees) {
                     Drafts::Chain(length) => {
                         levels = length;
                         while places.len() < length {
                             let found = rank(&mut rng);
-                            places.push(Place { known: 2, found, probability: None });
+                            places.push(Place { known: 2, found, probability: None, sure: 1.0 });
                             if found != Some(0) {
                                 break;
                             }
@@ -591,7 +638,7 @@ mod tests {
                                 break;
                             }
                             let found = rank(&mut rng).filter(|rank| *rank < children.len());
-                            places.push(Place { known: children.len(), found, probability: None });
+                            places.push(Place { known: children.len(), found, probability: None, sure: 1.0 });
                             let Some(rank) = found else { break };
                             (at, tokens) = (Some(children[rank]), tokens + 1.0);
                         }

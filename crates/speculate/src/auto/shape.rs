@@ -5,6 +5,7 @@ use crate::{
     fit::{Place, RANKS},
     tree::Template,
 };
+use specreel_record::Token;
 
 /// Deepest tree that is considered.
 const DEEPEST: usize = 8;
@@ -14,26 +15,30 @@ const MOST: usize = 31;
 const FURTHER: f64 = 0.25;
 
 /// The places that a step has judged: one for each accepted draft of `path`, and one for the target's own
-/// token, `next`, if something was drafted there. Tokens that a grammar forced first are left out.
-pub(crate) fn places(proposal: &Proposal, path: &[usize], next: u32) -> Vec<Place> {
+/// token, the last of `tokens`, if something was drafted there. Tokens that a grammar forced first are left out.
+pub(crate) fn places(proposal: &Proposal, path: &[usize], tokens: &[Token]) -> Vec<Place> {
+    let Some(next) = tokens.last().map(|last| last.id) else { return Vec::new() };
     let Some(drafts) = path.get(proposal.forced..) else { return Vec::new() };
     let nodes = proposal.tree.nodes();
     let mut parent = proposal.forced.checked_sub(1);
     let mut places = Vec::with_capacity(drafts.len() + 1);
-    for accepted in drafts.iter().copied().map(Some).chain([None]) {
+    let own = tokens.iter().skip(proposal.forced);
+    for (accepted, token) in drafts.iter().copied().map(Some).chain([None]).zip(own) {
         let children: Vec<usize> = (0..nodes.len()).filter(|node| nodes[*node].parent == parent).collect();
         let Some(first) = children.first() else { break };
         let others = proposal.others.iter().find(|(node, _)| node == first);
         let probability = proposal.confidence(*first);
+        let sure = token.probability.unwrap_or(1.0);
         let place = match (accepted, others.filter(|_| children.len() == 1)) {
             (None, Some((_, others))) => {
                 let found = others.iter().position(|id| *id == next).map(|at| at + 1);
-                Place { known: 1 + others.len(), found, probability }
+                Place { known: 1 + others.len(), found, probability, sure }
             }
             _ => Place {
                 known: children.len(),
                 found: accepted.and_then(|node| children.iter().position(|child| *child == node)),
                 probability,
+                sure,
             },
         };
         places.push(place);
@@ -129,6 +134,7 @@ impl Growing {
 mod tests {
     use super::*;
     use crate::{Tree, auto::best_length};
+    use specreel_record::Verdict;
 
     fn times(level: f64, more: f64) -> StepTimes {
         StepTimes { once: 0.0, level, first: 1.0, more }
@@ -191,18 +197,30 @@ mod tests {
         let first = tree.push(None, 10, None);
         tree.push(None, 11, None);
         tree.push(Some(first), 12, None);
-        let place = |known, found| Place { known, found, probability: None };
-        let of = |proposal: &Proposal, path: &[usize]| places(proposal, path, 50);
+        // The target is surer from token to token.
+        let token = |at: usize| {
+            let probability = Some(0.5 + 0.1 * at as f32);
+            Token { probability, ..Token::new(50, "", Verdict::Plain) }
+        };
+        let place = |at: usize, known, found| Place {
+            known,
+            found,
+            probability: None,
+            sure: token(at).probability.unwrap(),
+        };
+        let of = |proposal: &Proposal, path: &[usize]| {
+            places(proposal, path, &(0..=path.len()).map(token).collect::<Vec<_>>())
+        };
         let drafted = Proposal { tree, ..Proposal::default() };
-        assert_eq!(of(&drafted, &[]), [place(2, None)]);
-        assert_eq!(of(&drafted, &[1]), [place(2, Some(1))]);
-        assert_eq!(of(&drafted, &[0]), [place(2, Some(0)), place(1, None)]);
-        assert_eq!(of(&drafted, &[0, 2]), [place(2, Some(0)), place(1, Some(0))]);
+        assert_eq!(of(&drafted, &[]), [place(0, 2, None)]);
+        assert_eq!(of(&drafted, &[1]), [place(0, 2, Some(1))]);
+        assert_eq!(of(&drafted, &[0]), [place(0, 2, Some(0)), place(1, 1, None)]);
+        assert_eq!(of(&drafted, &[0, 2]), [place(0, 2, Some(0)), place(1, 1, Some(0))]);
         // A chain whose other choices are known, after a forced token.
         let tree = Tree::chain([5, 6, 7]);
         let chain = Proposal { tree, forced: 1, others: vec![(2, vec![8, 50])], ..Proposal::default() };
-        assert_eq!(of(&chain, &[0]), [place(1, None)]);
-        assert_eq!(of(&chain, &[0, 1]), [place(1, Some(0)), place(3, Some(2))]);
+        assert_eq!(of(&chain, &[0]), [place(1, 1, None)]);
+        assert_eq!(of(&chain, &[0, 1]), [place(1, 1, Some(0)), place(2, 3, Some(2))]);
         assert_eq!(of(&Proposal::default(), &[]), []);
     }
 

@@ -9,8 +9,13 @@ use super::{
     length::{AutoLength, TargetTimes},
     tokens_left,
 };
-use crate::{Drafter, draft::Proposal};
+use crate::{
+    Drafter,
+    draft::{Foreseen, Proposal},
+    fit::Unsureness,
+};
 use specreel_model::decoder::Decoder;
+use specreel_record::Token;
 
 /// Share of the expected time that another drafter has to save.
 const MARGIN: f64 = 0.1;
@@ -27,6 +32,7 @@ const PATIENCE: usize = 6;
 #[derive(Clone, Debug)]
 pub(crate) struct AutoDraft {
     target: TargetTimes,
+    text: Unsureness,
     drafters: Vec<AutoLength>,
     active: usize,
     /// Trees may be drafted.
@@ -47,11 +53,10 @@ pub(crate) struct AutoDraft {
 
 /// What a step took and gave.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Seen<'s> {
     /// Rows of the verify pass.
     pub rows: usize,
-    /// Tokens.
-    pub emitted: usize,
+    pub tokens: &'s [Token],
     pub verify_ms: f64,
     pub draft_ms: f64,
 }
@@ -95,6 +100,7 @@ impl AutoDraft {
     pub fn new(row_ms: Option<f64>, further: f64, trees: bool) -> Self {
         Self {
             target: TargetTimes::new(row_ms, further),
+            text: Unsureness::default(),
             drafters: Vec::new(),
             active: 0,
             trees,
@@ -123,11 +129,14 @@ impl AutoDraft {
             return None;
         }
         let times = self.target.times()?;
-        self.drafters.iter_mut().for_each(|drafter| drafter.refresh(times));
+        self.drafters.iter_mut().for_each(|drafter| drafter.refresh(times, &self.text));
         let own = &self.drafters[self.active];
-        let own_ms = own.rest_ms(left, times)?;
+        let beside = |of: usize| self.drafters[self.lookup.filter(|lookup| *lookup != of)?].beside();
+        let own_ms = own.rest_ms(left, times, beside(self.active))?;
         let others = self.drafters.iter().enumerate().filter(|(to, _)| *to != self.active);
-        let timed = others.filter_map(|(to, other)| Some((to, other.chance(), other.rest_ms(left, times)?)));
+        let chance = |of: &AutoLength| of.foreseen(&self.text).unwrap_or(of.chance());
+        let timed = others
+            .filter_map(|(to, other)| Some((to, chance(other), other.rest_ms(left, times, beside(to))?)));
         let (to, chance, ms) = timed.min_by(|a, b| a.2.total_cmp(&b.2))?;
         let turn = Turn { to, chances: [own.chance(), chance], rest_ms: [own_ms, ms] };
         (ms < (1.0 - MARGIN) * own_ms).then(|| {
@@ -141,7 +150,7 @@ impl AutoDraft {
         let at = self.lookup.filter(|at| *at != self.active)?;
         let times = self.target.times()?;
         let active = self.drafters.get_mut(self.active).filter(|active| active.has_begun())?;
-        active.refresh(times);
+        active.refresh(times, &self.text);
         self.beside_steps += 1;
         if self.beside.is_none() || self.beside_steps >= BESIDE_STEPS {
             let rate = active.rate().unwrap_or(0.0).max(1.0 / times.alone.max(1e-9));
@@ -168,7 +177,7 @@ impl AutoDraft {
     /// What the next step drafts.
     pub fn drafts(&mut self) -> Drafts {
         match self.drafters.get_mut(self.active) {
-            Some(drafter) => drafter.choose(&self.target, self.trees),
+            Some(drafter) => drafter.choose(&self.target, &self.text, self.trees),
             None => Drafts::Chain(0),
         }
     }
@@ -193,12 +202,30 @@ impl AutoDraft {
         self.target.further()
     }
 
-    /// Note a step: the number of the drafter, what it proposed, and the places that were judged.
-    pub fn note(&mut self, by: usize, proposal: &Proposal, places: &[Place], seen: &Seen) {
-        let Seen { rows, emitted, verify_ms, draft_ms } = *seen;
-        let unsure = proposal.unsure;
+    /// The number of prompt lookup.
+    pub fn lookup(&self) -> Option<usize> {
+        self.lookup
+    }
+
+    /// Note a step: the number of the drafter, what it proposed, and the places that were judged; and what prompt lookup would have drafted
+    /// for each of its tokens.
+    pub fn note(
+        &mut self,
+        (by, proposal, places): (usize, &Proposal, &[Place]),
+        foreseen: &[Foreseen],
+        seen: &Seen<'_>,
+    ) {
+        let Seen { rows, tokens, verify_ms, draft_ms } = *seen;
+        let (unsure, emitted) = (proposal.unsure, tokens.len());
+        // What a grammar forces says nothing.
+        let sure = tokens.iter().skip(proposal.forced).filter_map(|token| token.probability);
+        sure.for_each(|sure| self.text.add(sure));
         self.target.note(rows, verify_ms);
         for (at, drafter) in self.drafters.iter_mut().enumerate() {
+            if Some(at) == self.lookup {
+                drafter.foresee(foreseen);
+                continue;
+            }
             if at != by {
                 if at == self.active {
                     drafter.miss(emitted)
@@ -230,38 +257,50 @@ mod tests {
         confidence::class,
         draft::{Branch, Unsure},
     };
+    use specreel_record::Verdict;
 
     /// What a made-up drafter gives its drafts.
     const SURE: f32 = 0.9;
 
-    /// A made-up drafter: what is expected of it, and the chance that its drafts really pass.
-    type Made = (DraftCost, f64);
+    /// A made-up drafter: what is expected of it, and the chance that its drafts really pass; `None` = as often as the target is sure.
+    type Made = (DraftCost, Option<f64>);
+
+    fn tokens(count: usize, probability: Option<f32>) -> Vec<Token> {
+        vec![Token { probability, ..Token::new(7, "", Verdict::Plain) }; count]
+    }
 
     fn made(front_ms: f64, row_ms: f64, chance: f64, real: f64) -> Made {
         let mut shares = [0.0; CLASSES];
         shares[class(SURE)] = 1.0;
         let calibration = Calibration::of([chance; CLASSES], shares).unwrap();
-        (DraftCost { calibration, ..DraftCost::usual([front_ms, row_ms], chance) }, real)
+        (DraftCost { calibration, ..DraftCost::usual([front_ms, row_ms], chance) }, Some(real))
     }
 
     /// The time of a text of 400 tokens, and its changes: after how many tokens, and who drafts then. A row of the target takes 1 ms.
     fn write(drafters: &[Made], seed: u64) -> (f64, Vec<(usize, usize)>) {
+        write_text(drafters, seed, |_| 1.0)
+    }
+
+    /// The same of a text of which the target is so sure after so many tokens.
+    fn write_text(drafters: &[Made], seed: u64, sure: impl Fn(usize) -> f64) -> (f64, Vec<(usize, usize)>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let auto = AutoDraft { usual_tokens: 400, most_tokens: 400, ..AutoDraft::new(Some(1.0), 0.1, true) };
         let mut auto = drafters.iter().fold(auto, |auto, made| auto.with(Some(made.0), None));
-        let (mut tokens, mut ms, mut turns, mut at) = (0, 0.0, Vec::new(), 0);
+        let (mut written, mut ms, mut turns, mut at) = (0, 0.0, Vec::new(), 0);
         let mut unread = vec![0; drafters.len()];
         let mut front: Vec<f64> = drafters.iter().map(|made| made.0.front_ms).collect();
-        while tokens < 400 {
-            if let Some(turn) = auto.turn(tokens) {
+        while written < 400 {
+            if let Some(turn) = auto.turn(written) {
                 assert!(turn.rest_ms[1] < turn.rest_ms[0] && turn.to != at, "{turn:?}");
                 at = turn.to;
-                turns.push((tokens, at));
+                turns.push((written, at));
             }
             let Drafts::Chain(most) = auto.drafts() else { panic!("a tree without second choices") };
             let mut branch = Branch::new(auto.stopping().map_or(Unsure::Never, Unsure::Unprofitable));
             let k = (0..most).take_while(|_| branch.goes_on() && branch.take(SURE)).count();
-            let accepted = (0..k).take_while(|_| rng.random::<f64>() < drafters[at].1).count();
+            let sure = sure(written);
+            let real = drafters[at].1.unwrap_or(sure);
+            let accepted = (0..k).take_while(|_| rng.random::<f64>() < real).count();
             let row = drafters[at].0.row_ms;
             let (verify, mut draft) = (1.0 + 0.1 * k as f64, row * k as f64);
             if k > 0 {
@@ -269,13 +308,14 @@ mod tests {
                     std::mem::take(&mut front[at]) + 0.25 * row * f64::from(std::mem::take(&mut unread[at]));
             }
             let found = |at: usize| (at < accepted).then_some(0);
-            let place = |at| Place { known: 1, found: found(at), probability: Some(SURE) };
+            let place = |at| Place { known: 1, found: found(at), probability: Some(SURE), sure: sure as f32 };
             let places: Vec<Place> = (0..k.min(accepted + 1)).map(place).collect();
-            let seen = Seen { rows: k + 1, emitted: accepted + 1, verify_ms: verify, draft_ms: draft };
-            auto.note(at, &Proposal::default(), &places, &seen);
+            let emitted = tokens(accepted + 1, Some(sure as f32));
+            let seen = Seen { rows: k + 1, tokens: &emitted, verify_ms: verify, draft_ms: draft };
+            auto.note((at, &Proposal::default(), &places), &[], &seen);
             let others = unread.iter_mut().enumerate().filter(|(other, _)| *other != at || k == 0);
             others.for_each(|(_, unread)| *unread += accepted as u32 + 1);
-            tokens += accepted + 1;
+            written += accepted + 1;
             ms += verify + draft;
         }
         (ms, turns)
@@ -319,6 +359,22 @@ mod tests {
         assert!(all < 1.2 * alone, "{all} and {alone}");
     }
 
+    /// Prose, of which the target is not sure, and code after it. Nobody drafts well at first; the draft model that waits takes over soon
+    /// after the text turns, and not before.
+    #[test]
+    fn a_drafter_that_waits_takes_over_where_the_target_gets_surer() {
+        let turned = |written: usize| if written < 150 { 0.4 } else { 0.97 };
+        let nothing = (DraftCost { offers: 0.0, ..DraftCost::usual([0.0; 2], 0.0) }, Some(0.0));
+        for seed in 0..20 {
+            let turns = |disagreement| {
+                let waits = DraftCost { disagreement, ..DraftCost::usual([4.0, 0.25], 0.4) };
+                write_text(&[nothing, (waits, None)], seed, turned).1
+            };
+            let is_soon_after = |turns: &[(usize, usize)]| matches!(turns, [(150..200, 1)]);
+            assert!(is_soon_after(&turns(Some(1.0))) && !is_soon_after(&turns(None)));
+        }
+    }
+
     #[test]
     fn prompt_lookup_drafts_where_what_it_found_is_worth_more() {
         let lookup = Drafter::Lookup { ngram: 4, min_ngram: 1, occurrence: crate::Occurrence::Frequent };
@@ -342,14 +398,16 @@ mod tests {
         assert!(
             auto.prefers(&found(&[0.95; 6])) && !auto.prefers(&found(&[0.5])) && !auto.prefers(&found(&[]))
         );
-        // Its drafts fail: it is asked less and less, and the model drafts.
-        for _ in 0..60 {
-            let place = Place { known: 1, found: None, probability: Some(0.95) };
-            let seen = Seen { rows: 7, emitted: 1, verify_ms: 1.6, draft_ms: 0.0 };
-            auto.note(1, &found(&[0.95; 6]), &[place], &seen);
-            auto.beside();
+        // Its drafts would fail: they are passed over, and the model drafts. Then they would be right.
+        let token = tokens(1, None);
+        let seen = Seen { rows: 1, tokens: &token, verify_ms: 1.0, draft_ms: 0.0 };
+        for is_right in [false, true] {
+            for _ in 0..60 {
+                auto.note((0, &Proposal::default(), &[]), &[Some((0.95, is_right))], &seen);
+                auto.beside();
+            }
+            assert_eq!(auto.prefers(&found(&[0.95; 6])), is_right);
         }
-        assert!(!auto.prefers(&found(&[0.95; 6])));
         auto.follow(1);
         assert!(auto.beside().is_none(), "it is the active one");
     }

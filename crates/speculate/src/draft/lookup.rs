@@ -6,12 +6,16 @@
 //!
 //! A search follows the chain of earlier occurrences of the last token, as deflate does, and not the whole text. What an occurrence is worth
 //! follows from its length, and from how many of the others that are as long agree with it ([`Found::probability`]).
+//!
+//! A text that is written again with changes (a table with other numbers, code with another name) differs from the first one in single
+//! tokens. After each of them no long n-gram occurs earlier, and still the text goes on as the first one does. [`Occurrence::Frequent`]
+//! remembers where that is ([`Revision`]) and takes what follows there where the n-grams that it finds say less.
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
 use specreel_tensor::Result;
 
-use super::{Branch, DraftRequest, Proposal, Proposer};
+use super::{Branch, DraftRequest, Foreseen, Proposal, Proposer};
 use crate::Occurrence;
 use specreel_model::decoder::{Sequence, States};
 
@@ -24,6 +28,47 @@ pub struct Lookup {
     latest: HashMap<u32, usize>,
     ngram: RangeInclusive<usize>,
     occurrence: Occurrence,
+    /// What the text seems to repeat, if it is [`Occurrence::Frequent`].
+    revision: Option<Revision>,
+    /// What it would have drafted for the tokens that were committed last, if it is [`Occurrence::Frequent`].
+    foreseen: Vec<Foreseen>,
+}
+
+/// An earlier part of the text that is written once more, with changes.
+#[derive(Clone, Copy, Debug)]
+struct Revision {
+    /// The slot of the token that comes next.
+    next: usize,
+    /// How many of the latest tokens were the same as there, and how many were compared; older ones count less.
+    same: f32,
+    compared: f32,
+}
+
+impl Revision {
+    /// Share by which a token counts less than the one after it.
+    const MEMORY: f32 = 0.85;
+    /// Least probability of a part that goes on.
+    const LEAST: f32 = 0.5;
+    /// An n-gram of so many tokens says where the text goes on, whatever it seemed to repeat.
+    const CLEAR: usize = 4;
+
+    /// After an n-gram of so many tokens that occurs before this slot.
+    fn after(length: usize, next: usize) -> Self {
+        let same = (1.0 - Self::MEMORY.powi(length as i32)) / (1.0 - Self::MEMORY);
+        Self { next, same, compared: same }
+    }
+
+    /// The text goes on with a token, which is the same as there or not.
+    fn step(&mut self, is_same: bool) {
+        self.same = self.same * Self::MEMORY + f32::from(u8::from(is_same));
+        self.compared = self.compared * Self::MEMORY + 1.0;
+        self.next += 1;
+    }
+
+    /// How sure the token is that comes after so many others, see [`Found::probability`].
+    fn probability(&self, index: usize) -> f32 {
+        (self.same + index as f32) / (self.compared + index as f32 + 1.0)
+    }
 }
 
 /// Most tokens of an occurrence that count for its probability.
@@ -51,7 +96,9 @@ impl Lookup {
     /// `ids` are the prompt's, its last the root, after earlier texts; n-grams of these lengths are searched for.
     pub fn new(ids: &[u32], ngram: RangeInclusive<usize>, occurrence: Occurrence) -> Self {
         let (previous, latest) = (Vec::with_capacity(ids.len()), HashMap::new());
-        let mut lookup = Self { ids: Vec::with_capacity(ids.len()), previous, latest, ngram, occurrence };
+        let ids_read = Vec::with_capacity(ids.len());
+        let (revision, foreseen) = (None, Vec::new());
+        let mut lookup = Self { ids: ids_read, previous, latest, ngram, occurrence, revision, foreseen };
         ids.iter().for_each(|&id| lookup.push(id));
         lookup
     }
@@ -59,6 +106,14 @@ impl Lookup {
     fn push(&mut self, id: u32) {
         self.previous.push(self.latest.insert(id, self.ids.len()));
         self.ids.push(id);
+    }
+
+    /// Add a token of the text, which may be one that is written once more.
+    fn write(&mut self, id: u32) {
+        if let Some(revision) = &mut self.revision {
+            revision.step(self.ids.get(revision.next) == Some(&id));
+        }
+        self.push(id);
     }
 
     /// Take back the last token.
@@ -115,9 +170,32 @@ impl Lookup {
         self.ids[start + index % (self.ids.len() - start)]
     }
 
+    /// At most `length` tokens that seem to follow, each with a probability.
+    fn continuation(&mut self, length: usize) -> Vec<(u32, f32)> {
+        let found = self.found();
+        let first = self.after_found(&found, 1).next().map(|(_, probability)| probability);
+        if self.occurrence == Occurrence::Frequent {
+            match (self.revision, &found.starts[..]) {
+                (Some(revision), starts) if starts.contains(&revision.next) => {}
+                (Some(revision), _)
+                    if found.length < Revision::CLEAR && revision.probability(0) >= Revision::LEAST =>
+                {
+                    if first.is_none_or(|first| first < revision.probability(0)) {
+                        return (0..length)
+                            .map(|at| (self.after(revision.next, at), revision.probability(at)))
+                            .collect();
+                    }
+                }
+                (_, [latest, ..]) => self.revision = Some(Revision::after(found.length, *latest)),
+                _ => {}
+            }
+        }
+        self.after_found(&found, length).collect()
+    }
+
     /// At most `length` tokens that follow what was found, each with a probability.
-    fn continuation(&self, length: usize) -> impl Iterator<Item = (u32, f32)> {
-        let mut found = self.found();
+    fn after_found(&self, found: &Found, length: usize) -> impl Iterator<Item = (u32, f32)> {
+        let mut found = Found { length: found.length, starts: found.starts.clone() };
         (0..length).map_while(move |index| {
             let all = found.starts.len();
             let ids: Vec<u32> = found.starts.iter().map(|&start| self.after(start, index)).collect();
@@ -136,9 +214,13 @@ impl Proposer for Lookup {
         let mut proposal = Proposal::forced(request.forced);
         let mut parent = proposal.trunk();
         let mut drafts = request.forced.to_vec();
-        drafts.iter().for_each(|&id| self.push(id));
-        let continuation: Vec<_> = self.continuation(request.depth - drafts.len()).collect();
+        let before = self.revision;
+        drafts.iter().for_each(|&id| self.write(id));
+        let continuation = self.continuation(request.depth - drafts.len());
         drafts.iter().for_each(|_| self.pop());
+        if !drafts.is_empty() {
+            self.revision = before;
+        }
         proposal.scores = vec![1.0; proposal.forced];
         let mut branch = Branch::new(request.unsure);
         for (id, probability) in continuation {
@@ -171,9 +253,19 @@ impl Proposer for Lookup {
         _: &States,
     ) -> Result<()> {
         let nodes = proposal.tree.nodes();
-        path.iter().for_each(|&node| self.push(nodes[node].id));
-        self.push(root);
+        self.foreseen.clear();
+        for id in path.iter().map(|&node| nodes[node].id).chain([root]) {
+            if self.occurrence == Occurrence::Frequent {
+                let draft = self.continuation(1).pop();
+                self.foreseen.push(draft.map(|(draft, probability)| (probability, draft == id)));
+            }
+            self.write(id);
+        }
         Ok(())
+    }
+
+    fn foreseen(&self) -> &[Foreseen] {
+        &self.foreseen
     }
 }
 
@@ -242,7 +334,8 @@ mod tests {
         ];
         for (ids, ngram, want) in table {
             let of = |occurrence| -> Vec<u32> {
-                Lookup::new(ids, ngram.clone(), occurrence).continuation(2).map(|(id, _)| id).collect()
+                let continuation = Lookup::new(ids, ngram.clone(), occurrence).continuation(2);
+                continuation.into_iter().map(|(id, _)| id).collect()
             };
             assert_eq!([of(Latest), of(First)], want.map(<[u32]>::to_vec), "{ids:?} {ngram:?}");
         }
@@ -252,7 +345,7 @@ mod tests {
     fn the_most_frequent_continuation_is_taken_with_its_share() {
         // After 1, 2 came 3 twice and 4 once, at last.
         let ids = [1, 2, 3, 6, 1, 2, 3, 7, 1, 2, 4, 8, 1, 2];
-        let of = |occurrence| Lookup::new(&ids, 1..=2, occurrence).continuation(3).collect::<Vec<_>>();
+        let of = |occurrence| Lookup::new(&ids, 1..=2, occurrence).continuation(3);
         let (frequent, latest) = (of(Frequent), of(Latest));
         let ids = |all: &[(u32, f32)]| all.iter().map(|(id, _)| *id).collect::<Vec<_>>();
         assert_eq!((ids(&frequent), ids(&latest)), (vec![3, 7, 1], vec![4, 8, 1]));
@@ -263,6 +356,32 @@ mod tests {
             "{frequent:?}"
         );
         assert!(frequent[2].1 > 0.79 && latest.is_sorted_by(|a, b| a.1 < b.1), "{frequent:?} {latest:?}");
+    }
+
+    /// A table that is written again with other numbers. After each new number the rest of its row is drafted, though "| 32" occurs
+    /// nowhere; the vLLM rules draft nothing of it.
+    #[test]
+    fn a_text_that_is_written_again_with_changes_is_followed() {
+        let row = |name: u32, age: u32, city: u32| [1, name, 2, age, 3, city, 4];
+        let rows = [(10, 31, 20), (11, 27, 21), (12, 45, 22), (13, 38, 23)];
+        let table = |more: u32| rows.map(|(name, age, city)| row(name, age + more, city)).concat();
+        let prompt = [vec![9, 8], table(0), vec![7, 1]].concat();
+        let text = table(50);
+        let steps = |occurrence| {
+            let mut lookup = Lookup::new(&prompt, 1..=16, occurrence);
+            let (mut written, mut steps) = (1, 0);
+            while written < text.len() {
+                let drafts = lookup.continuation(8);
+                let rest = &text[written..text.len() - 1];
+                let accepted = drafts.iter().zip(rest).take_while(|(draft, id)| draft.0 == **id).count();
+                text[written..=written + accepted].iter().for_each(|&id| lookup.write(id));
+                (written, steps) = (written + accepted + 1, steps + 1);
+            }
+            steps
+        };
+        // The name of the first row, and up to each number and through to the next.
+        assert_eq!(steps(Frequent), rows.len() + 2);
+        assert!(steps(Latest) > 2 * rows.len());
     }
 
     /// Every start of every length is tried.
@@ -284,12 +403,12 @@ mod tests {
         ) {
             for occurrence in [Latest, First] {
                 let ngram = min..=min + more;
-                let lookup = Lookup::new(&ids, ngram.clone(), occurrence);
+                let mut lookup = Lookup::new(&ids, ngram.clone(), occurrence);
                 let source = searched(&ids, ngram, occurrence);
                 prop_assert_eq!(lookup.found().starts.first().copied(), source);
                 // The draft equals the continuation after appending it.
                 let mut text = ids.clone();
-                for (index, (id, _)) in lookup.continuation(9).enumerate() {
+                for (index, (id, _)) in lookup.continuation(9).into_iter().enumerate() {
                     text.push(id);
                     prop_assert_eq!(id, text[source.unwrap() + index]);
                 }

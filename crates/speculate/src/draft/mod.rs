@@ -179,6 +179,9 @@ impl<'a> Branch<'a> {
     }
 }
 
+/// What a drafter would have drafted for a token of the text: how sure it was, and whether it was right; `None` if it had no draft.
+pub(crate) type Foreseen = Option<(f32, bool)>;
+
 /// Proposes draft tokens. The contract of one step: [`draft`](Self::draft), then [`commit`](Self::commit) with the result.
 pub trait Proposer {
     /// `target` has read all tokens before the root; an assistant needs it, others do not.
@@ -199,4 +202,9 @@ pub trait Proposer {
         base: usize,
         states: &States,
     ) -> Result<()>;
+
+    /// What it would have drafted for each token that was committed last; nothing if that costs time.
+    fn foreseen(&self) -> &[Foreseen] {
+        &[]
+    }
 }
