@@ -97,7 +97,7 @@ fn the_selector_walks_the_chain_that_torch_walks() {
                 vocab: target.decoder().config().vocab,
                 sampler: None,
                 distributions: true,
-                ranks: 1,
+                others: false,
                 position: 0,
                 grammar: None,
                 history: None,

@@ -6,7 +6,7 @@
 use specreel_tensor::Result;
 
 use super::{
-    auto::{CLASSES, Contender, Place, RANKS},
+    auto::{CLASSES, Contender, Place},
     confidence::class,
     draft::{
         AssistantDrafter, BlockDrafter, DraftHeadState, Foreseen, Lookup, ModelDrafter, Proposal, Proposer,
@@ -65,8 +65,6 @@ pub struct Drafted {
     /// Steps in which it was to draft, and those in which it had a draft.
     pub asked: usize,
     pub offered: usize,
-    /// Where its first choice failed, how often the next one was known, and how often it was the target's token; then the one after.
-    pub later: [[usize; 2]; RANKS - 1],
 }
 
 impl Drafted {
@@ -78,16 +76,10 @@ impl Drafted {
                 let [seen, judged, passed] = &mut self.by_confidence[class(probability)];
                 *seen += 1;
                 *judged += 1;
-                *passed += usize::from(place.found == Some(0));
+                *passed += usize::from(place.passed);
             }
-            self.passed += usize::from(place.found == Some(0));
+            self.passed += usize::from(place.passed);
             self.unsure += 1.0 - f64::from(place.sure);
-            let first_failed = place.found != Some(0);
-            for (at, [known, found]) in self.later.iter_mut().enumerate().filter(|_| first_failed) {
-                let rank = at + 1;
-                *known += usize::from(rank < place.known && place.found.is_none_or(|found| found >= rank));
-                *found += usize::from(place.found == Some(rank));
-            }
         }
     }
 }
@@ -236,9 +228,8 @@ impl<'a> DrafterSet<'a> {
         let foreseen = proposer.foreseen();
         done.asked += 1;
         done.offered += usize::from(foreseen.first().is_some_and(Option::is_some));
-        for (probability, is_right) in foreseen.iter().copied().flatten() {
-            let found = is_right.then_some(0);
-            done.add(&[Place { known: 1, found, probability: Some(probability), sure: 1.0 }], None);
+        for (probability, passed) in foreseen.iter().copied().flatten() {
+            done.add(&[Place { passed, probability: Some(probability), sure: 1.0 }], None);
         }
         foreseen
     }
@@ -370,12 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_by_the_choice_that_passed() {
+    fn places_are_counted() {
         let mut all = Drafted::default();
-        let place = |known, found| Place { known, found, probability: None, sure: 0.75 };
-        all.add(&[place(1, Some(0)), place(3, Some(0)), place(3, Some(1))], None);
-        all.add(&[place(3, Some(2)), place(2, None), place(1, None)], None);
-        assert_eq!((all.passed, all.judged, all.unsure), (2, 6, 1.5));
-        assert_eq!(all.later, [[3, 1], [1, 1]]);
+        let place = |passed| Place { passed, probability: None, sure: 0.75 };
+        all.add(&[place(true), place(true), place(false)], None);
+        all.add(&[place(false)], None);
+        assert_eq!((all.passed, all.judged, all.unsure), (2, 4, 1.0));
     }
 }

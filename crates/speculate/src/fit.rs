@@ -180,17 +180,12 @@ impl FadingChance {
     }
 }
 
-/// How many of a drafter's likeliest tokens are considered at each place of the text.
-pub const RANKS: usize = 3;
-
-/// A place of the text for which the drafter had choices.
+/// A place of the text that the drafter had a draft for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Place {
-    /// How many of them are known, the likeliest first.
-    pub known: usize,
-    /// Which of them is the target's token.
-    pub found: Option<usize>,
-    /// What the drafter gave its first choice, if it says that.
+    /// The drafter's first choice passed.
+    pub passed: bool,
+    /// What the drafter gave it, if it says that.
     pub probability: Option<f32>,
     /// What the target gives its own token.
     pub sure: f32,
@@ -216,7 +211,7 @@ impl Disagreement {
     }
 
     pub(super) fn add(&mut self, place: &Place) {
-        self.failed = self.failed * MEMORY + f64::from(u8::from(place.found != Some(0)));
+        self.failed = self.failed * MEMORY + f64::from(u8::from(!place.passed));
         self.unsure = self.unsure * MEMORY + 1.0 - f64::from(place.sure);
     }
 
@@ -257,50 +252,6 @@ impl Unsureness {
     pub(super) fn chance(&self, disagreement: f64, expected: f64) -> f64 {
         let failed = disagreement * self.unsure + self.weight * (1.0 - expected);
         (1.0 - failed / (self.tokens + self.weight)).clamp(0.01, 0.995)
-    }
-}
-
-/// Where a drafter's first choice fails, how often the second is the target's token, and where that fails too, the third.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LaterChances {
-    expected: [f64; RANKS - 1],
-    found: [f64; RANKS - 1],
-    judged: [f64; RANKS - 1],
-}
-
-/// How many failures the expectation counts for; without one, there is no other choice until some have been seen.
-const EXPECTED: f64 = 8.0;
-
-impl LaterChances {
-    /// As seen in earlier runs.
-    pub(super) fn of(expected: [f64; RANKS - 1]) -> Self {
-        Self { expected, ..Self::default() }
-    }
-
-    pub(super) fn add(&mut self, place: &Place) {
-        if place.found == Some(0) || place.known < 2 {
-            return;
-        }
-        self.found.iter_mut().chain(&mut self.judged).for_each(|count| *count *= MEMORY);
-        for rank in 1..place.known.min(RANKS) {
-            self.judged[rank - 1] += 1.0;
-            if place.found == Some(rank) {
-                self.found[rank - 1] += 1.0;
-                break;
-            }
-        }
-    }
-
-    /// The chances that the target's token is the drafter's first, second… choice, where the first is it by `chance`.
-    pub(super) fn with(&self, chance: f64) -> [f64; RANKS] {
-        let mut chances = [chance; RANKS];
-        let mut left = 1.0 - chance;
-        for (at, chance) in chances.iter_mut().skip(1).enumerate() {
-            let share = (self.found[at] + EXPECTED * self.expected[at]) / (self.judged[at] + EXPECTED);
-            *chance = left * share;
-            left -= *chance;
-        }
-        chances
     }
 }
 

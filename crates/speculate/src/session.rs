@@ -16,7 +16,7 @@ use specreel_tensor::Result;
 
 use super::{
     accept::relevance::VisualStates,
-    auto::{AutoDraft, Contender, Drafts, LONGEST, Seen, places},
+    auto::{AutoDraft, Contender, LONGEST, Seen, places},
     draft::{DraftRequest, Form, Proposal, Unsure},
     drafters::{Drafted, DrafterInputs, DrafterSet},
     gate::Gate,
@@ -311,7 +311,7 @@ impl<'a> Session<'a> {
         };
         if let Some((lookup, stopping)) = beside {
             let unsure = Unsure::Unprofitable(&stopping);
-            let found = self.propose(lookup, forced, Form::Chain, LONGEST, unsure, 1)?;
+            let found = self.propose(lookup, forced, Form::Chain, LONGEST, unsure, false)?;
             let found = found.filter(|found| self.auto.as_ref().is_some_and(|auto| auto.prefers(found)));
             if let Some(found) = found {
                 return Ok(Some((lookup, found)));
@@ -323,15 +323,11 @@ impl<'a> Session<'a> {
             Some(stopping) => Unsure::Unprofitable(stopping),
             None => Unsure::below(self.config.method.shape.confidence()),
         };
-        let ranks = self.auto.as_ref().map_or(1, |auto| auto.ranks(self.steps));
+        let others = self.auto.as_ref().is_some_and(AutoDraft::drafts_others);
         let template = self.template.clone();
         let (form, depth) = match (&self.config.method.shape, &template) {
             (Shape::Chain { length: Length::Fixed(length), .. }, _) => (Form::Chain, *length),
-            (Shape::Chain { .. }, _) => match &drafts {
-                Some(Drafts::Tree(tree)) => (Form::Static(tree), tree.depth()),
-                Some(Drafts::Chain(length)) => (Form::Chain, *length),
-                None => (Form::Chain, 0),
-            },
+            (Shape::Chain { .. }, _) => (Form::Chain, drafts.unwrap_or(0)),
             (shape @ Shape::StaticTree { .. }, Some(template)) => (Form::Static(template), shape.longest()),
             (Shape::StaticTree { .. }, None) => return Ok(None),
             (Shape::TwoBranch { length, .. }, _) => (Form::TwoBranch, *length),
@@ -339,7 +335,7 @@ impl<'a> Session<'a> {
                 (Form::Dynamic { nodes: total - 1, width: *width }, shape.longest())
             }
         };
-        let proposal = self.propose(by, forced, form, depth, unsure, ranks)?;
+        let proposal = self.propose(by, forced, form, depth, unsure, others)?;
         Ok(proposal.map(|proposal| (by, proposal)))
     }
 
@@ -351,7 +347,7 @@ impl<'a> Session<'a> {
         form: Form<'_>,
         depth: usize,
         unsure: Unsure<'_>,
-        ranks: usize,
+        others: bool,
     ) -> Result<Option<Proposal>> {
         let Some(drafter) = self.drafters.proposer(by) else { return Ok(None) };
         let room = self.config.max_new_tokens - self.text.emitted;
@@ -370,7 +366,7 @@ impl<'a> Session<'a> {
             // Drawn drafts keep their distributions anyway.
             distributions: self.needs.divergence
                 || (self.config.logprobs > 0 && self.config.method.acceptance != Acceptance::Sampled {}),
-            ranks,
+            others,
             position: self.text.emitted,
             grammar: self.grammar.as_ref(),
             history: self.history.as_ref(),

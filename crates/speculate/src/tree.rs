@@ -154,20 +154,6 @@ impl Template {
         Ok(Template { nodes })
     }
 
-    /// From each node's parent, which comes before it, and the rank of its choice there.
-    pub(crate) fn of(nodes: Vec<(Option<usize>, usize)>) -> Self {
-        Self { nodes }
-    }
-
-    /// The longest branch.
-    pub(crate) fn depth(&self) -> usize {
-        let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
-        for (parent, _) in &self.nodes {
-            depths.push(1 + parent.map_or(0, |parent| depths[parent]));
-        }
-        depths.into_iter().max().unwrap_or(0)
-    }
-
     /// For each node its parent (`None` = the root) and the rank of its choice there.
     pub fn nodes(&self) -> &[(Option<usize>, usize)] {
         &self.nodes

@@ -25,7 +25,7 @@ fn order<'a>(form: Form<'a>, depth: usize, ends: &'a [u32], vocab: usize) -> Dra
         vocab,
         sampler: None,
         distributions: false,
-        ranks: 1,
+        others: false,
         position: 0,
         grammar: None,
         history: None,

@@ -477,7 +477,7 @@ impl Bench {
                 drafter: of.drafter.clone(),
                 context: of.context.clone(),
                 cost,
-                further: 0.25,
+                further: if self.cost.is_some() { 0.05 } else { 0.25 },
                 text_tokens: USUAL_TOKENS,
             })
             .collect();

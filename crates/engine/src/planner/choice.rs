@@ -7,8 +7,7 @@ use std::cmp::min;
 
 use super::{
     knowledge::{
-        calibration, decoder_of, disagreeing, draft_work, further, key, later_choice, offers, passing,
-        text_tokens,
+        calibration, decoder_of, disagreeing, draft_work, further, key, offers, passing, text_tokens,
     },
     profile::{ModelProfile, Profile},
 };
@@ -165,10 +164,6 @@ impl Question<'_> {
         let ratios: Vec<(f64, f64)> =
             SHARES.into_iter().filter_map(|share| Some((share, ratio(share)?))).collect();
         let usual = usual_chance(drafter);
-        let later = |share: f64| {
-            let known = |rank| rates.number(&key(&later_choice(rank, share), drafter, self.profile)?);
-            std::array::from_fn(|at| known(at + 1).unwrap_or(0.0))
-        };
         let further = further(rates, self.profile);
         let all = self.contexts(drafter).into_iter().map(|(share, context)| {
             let chance = match drafter {
@@ -185,8 +180,7 @@ impl Question<'_> {
                 Drafter::Model {} | Drafter::Target { .. } => Some(failing_at(share, &ratios, USUAL_RATIO)),
                 _ => Some(ratio(share).unwrap_or(USUAL_RATIO)),
             };
-            let later = later(share);
-            let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, disagreement, later };
+            let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, disagreement };
             let text_tokens = text_tokens(rates, self.profile);
             Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
         });

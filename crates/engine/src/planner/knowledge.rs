@@ -134,11 +134,6 @@ pub(super) fn disagreeing(share: f64) -> String {
     format!("disagreeing {share}")
 }
 
-/// The name of how often a drafter's choice of this rank passes where those before it failed.
-pub(super) fn later_choice(rank: usize, share: f64) -> String {
-    format!("choice {} passing {share}", rank + 1)
-}
-
 /// How often drafts of a drafter that sees this share of the visual tokens pass, by what it gives them; `None` if that is not known.
 pub(super) fn calibration(
     rates: &Rates,
@@ -199,12 +194,6 @@ fn learn_drafting(
         rates.learn_number(&key, (failed + 1.0) / (drafted.unsure + 1.0));
     }
     let slots = prompt - min(visual, prompt) + (visual as f64 * share) as usize;
-    for (at, [known, found]) in drafted.later.into_iter().enumerate().filter(|(_, of)| of[0] >= ENOUGH) {
-        if let Some(key) = key(&later_choice(at + 1, share), &method.drafter, profile) {
-            let chance = (found as f64 / known as f64).max(0.001);
-            rates.learn_number(&key, chance);
-        }
-    }
     let row_ms = median(drafted.row_ms.iter().copied()).unwrap_or_default();
     let taken = draft_work(&method.drafter, profile, slots)
         .and_then(|work| Rate::of(&work, row_ms, &Rate::unknown(Part::Token)));

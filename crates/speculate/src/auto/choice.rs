@@ -3,15 +3,8 @@
 
 use std::cmp::{max, min};
 
-use super::{
-    Calibration, RANKS, Stopping,
-    shape::{StepTimes, best_tree},
-};
-use crate::{
-    Drafter, VisualContext,
-    confidence::ChainTimes,
-    fit::{LaterChances, RowTimes},
-};
+use super::{Calibration, Stopping};
+use crate::{Drafter, VisualContext, confidence::ChainTimes, fit::RowTimes};
 
 /// Length of a text of which only a higher limit is known: captions rarely fill it.
 pub const USUAL_TOKENS: usize = 200;
@@ -66,17 +59,13 @@ pub struct DraftCost {
     /// How often drafts fail relative to how unsure the target is of its own tokens, 1 less the probability that it gives them; `None` if
     /// they have nothing to do with each other.
     pub disagreement: Option<f64>,
-    /// Where a draft fails, the chance that the drafter's second choice would have passed, and where that fails too, the third; 0 if not
-    /// known.
-    pub later: [f64; RANKS - 1],
 }
 
 impl DraftCost {
     /// Of a drafter of whose drafts this share passes, and no more is known.
     pub fn usual([front_ms, row_ms]: [f64; 2], chance: f64) -> Self {
         let calibration = Calibration::usual(chance);
-        let later = [0.0; RANKS - 1];
-        Self { front_ms, row_ms, chance, calibration, offers: 1.0, disagreement: None, later }
+        Self { front_ms, row_ms, chance, calibration, offers: 1.0, disagreement: None }
     }
 
     /// What it takes once the prompt has been read.
@@ -92,16 +81,13 @@ impl DraftCost {
         Self { chance, calibration, disagreement, row_ms: self.row_ms * row, ..self }
     }
 
-    /// The time until a text of `tokens` is written with chains of the best length or the best tree, where prompt lookup, if there is one,
+    /// The time until a text of `tokens` is written with chains of the best length, where prompt lookup, if there is one,
     /// drafts in its place; `target_ms` is the time of a target row, and `further` what another row of its pass costs, relative to it
     /// ([`Contender::further`]).
     pub fn expected_ms(&self, lookup: Option<&Self>, tokens: usize, target_ms: f64, further: f64) -> f64 {
         let more = further * target_ms;
         let chain = self.stopping(target_ms, more);
-        let times = StepTimes { once: 0.0, level: self.row_ms, first: target_ms, more };
-        let tree = best_tree(&LaterChances::of(self.later).with(self.chance), &times);
         let rate = chain.rate.max(1.0 / target_ms.max(1e-9));
-        let rate = tree.map_or(rate, |tree| tree.1.max(rate));
         let rate = lookup.map_or(rate, |lookup| lookup.stopping(target_ms, more).beside.with(rate));
         self.front_ms + tokens as f64 / rate
     }
@@ -109,7 +95,8 @@ impl DraftCost {
     /// Where its chains end, if a row of the target takes so many milliseconds, and each further one `more`.
     fn stopping(&self, target_ms: f64, more: f64) -> Stopping {
         let target = RowTimes { alone: target_ms, first: target_ms, more };
-        let times = ChainTimes { row: self.row_ms, once: 0.0, target, offers: self.offers };
+        let others = self.disagreement.is_some();
+        let times = ChainTimes { row: self.row_ms, once: 0.0, target, offers: self.offers, others };
         Stopping::new(&self.calibration, &times, None)
     }
 }

@@ -1,7 +1,7 @@
-//! Where a chain ends that pays off, from measured times and acceptance, or the tree.
+//! Where a chain ends that pays off, from measured times and acceptance.
 //!
 //! T(rows) is a line through the target's latest passes. The chance that a draft passes is counted over the latest drafts, by the probability
-//! that the drafter gave them ([`Stopping`]); of a drafter that gives none, over all of them, and its chains have a length. K = 0,
+//! that the drafter gave them ([`Stopping`]). K = 0,
 //! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
 //! steps in a row, since the first one after a rest says little: the drafter has to read what was written meanwhile.
 //!
@@ -10,17 +10,16 @@
 
 use std::borrow::Cow;
 
-use super::{
-    Calibration, DraftCost, GUESSED_ROWS, NEARLY, Place, Stopping, best_length,
-    shape::{StepTimes, best_tree},
-};
+use super::{Calibration, DraftCost, GUESSED_ROWS, Place, Stopping};
 use crate::{
     confidence::{Beside, Calibrator, ChainTimes},
     draft::Foreseen,
-    fit::{Disagreement, FadingChance, LaterChances, PassTimes, RowTimes, Unsureness, UsualTime},
-    tree::Template,
+    fit::{Disagreement, FadingChance, PassTimes, RowTimes, Unsureness, UsualTime},
 };
 
+/// Share of the rate with drafts that is taken for sure: the chance and the times are estimates, and where drafting is hardly better, it is
+/// left out.
+const NEARLY: f64 = 0.98;
 /// Longest chain that is considered.
 pub const LONGEST: usize = 24;
 /// Plain steps before a trial; doubled after each trial that did not pay.
@@ -44,17 +43,6 @@ const READING: f64 = 0.25;
 
 /// Steps before it is computed again where a chain ends.
 const STOPPING_STEPS: usize = 8;
-/// Steps before the best tree is computed again.
-const TREE_STEPS: usize = 8;
-/// Share by which a tree has to be faster than the best chain: of many, the best looks better than it is.
-const TREE_MARGIN: f64 = 0.03;
-
-/// What is drafted in a step.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Drafts {
-    Chain(usize),
-    Tree(Template),
-}
 
 /// T(rows): the time of the target's pass by its rows.
 #[derive(Clone, Debug)]
@@ -108,7 +96,7 @@ impl TargetTimes {
     }
 }
 
-/// Chooses the length of a drafter's next chain, or a tree.
+/// Chooses the length of a drafter's next chain.
 #[derive(Clone, Debug)]
 pub(crate) struct AutoLength {
     drafter_ms: UsualTime,
@@ -117,12 +105,9 @@ pub(crate) struct AutoLength {
     /// Emitted tokens that the drafter has not read: it has not drafted since.
     unread: usize,
     chance: FadingChance,
-    later: LaterChances,
     calibrator: Calibrator,
     /// How often its drafts fail by how unsure the target is; `None` if they have nothing to do with each other (prompt lookup).
     disagreement: Option<Disagreement>,
-    /// True if it is known what its probabilities are worth, or becoming known.
-    is_calibrated: bool,
     /// Where its chains end, if that is known, and the steps since it was computed.
     stopping: Option<Stopping>,
     stopping_steps: usize,
@@ -136,9 +121,6 @@ pub(crate) struct AutoLength {
     asked: bool,
     /// How often it has a draft when it is asked.
     offers: FadingChance,
-    /// The best tree with its tokens per millisecond, and the steps since it was computed.
-    tree: Option<(Template, f64)>,
-    tree_steps: usize,
     /// Steps left of the trial, or of the beginning.
     trial: usize,
     /// Plain steps since the last trial, and those before the next.
@@ -155,10 +137,8 @@ impl Default for AutoLength {
             at_once: None,
             unread: 0,
             chance: FadingChance::default(),
-            later: LaterChances::default(),
             calibrator: Calibrator::new(Calibration::usual(FadingChance::default().value())),
             disagreement: None,
-            is_calibrated: false,
             stopping: None,
             stopping_steps: STOPPING_STEPS,
             drafted: 0,
@@ -166,8 +146,6 @@ impl Default for AutoLength {
             has_begun: false,
             asked: false,
             offers: FadingChance::of(1.0),
-            tree: None,
-            tree_steps: TREE_STEPS,
             trial: TRIAL,
             plain: 0,
             rest: REST,
@@ -179,12 +157,11 @@ impl Default for AutoLength {
 impl AutoLength {
     /// For a drafter of which this is expected.
     pub fn expecting(cost: &DraftCost) -> Self {
-        let (chance, later) = (FadingChance::of(cost.chance), LaterChances::of(cost.later));
+        let chance = FadingChance::of(cost.chance);
         let (calibrator, offers) = (Calibrator::new(cost.calibration), FadingChance::of(cost.offers));
-        let (is_calibrated, expected) = (true, Some(*cost));
+        let expected = Some(*cost);
         let disagreement = cost.disagreement.map(Disagreement::of);
-        Self { chance, later, calibrator, disagreement, is_calibrated, offers, expected, ..Self::default() }
-            .rested()
+        Self { chance, calibrator, disagreement, offers, expected, ..Self::default() }.rested()
     }
 
     /// Begin a rest of the usual length.
@@ -202,42 +179,35 @@ impl AutoLength {
         Self { at_once, ..self }
     }
 
-    /// What the next step drafts; a tree only if `trees` may be drafted.
-    pub fn choose(&mut self, target: &TargetTimes, text: &Unsureness, trees: bool) -> Drafts {
+    /// The length of the next chain.
+    pub fn choose(&mut self, target: &TargetTimes, text: &Unsureness) -> usize {
         let times = target.times();
         times.into_iter().for_each(|times| self.refresh(times, text));
-        let drafts = self.chain_or_tree(times, trees);
-        self.asked = drafts != Drafts::Chain(0);
+        let drafts = self.chain(times);
+        self.asked = drafts > 0;
         self.has_begun = true;
         drafts
     }
 
-    fn chain_or_tree(&mut self, times: Option<RowTimes>, trees: bool) -> Drafts {
+    fn chain(&mut self, times: Option<RowTimes>) -> usize {
         self.stops = false;
-        let best = match times.and_then(|times| self.best(times)) {
-            Some((length, rate)) => {
-                if let Some(tree) = times.filter(|_| trees).and_then(|times| self.tree(times, rate)) {
-                    return Drafts::Tree(tree);
-                }
-                length
-            }
-            None => self.at_once.map_or(FIRST, |most| most.min(FIRST)),
-        };
+        let best = times.and_then(|times| self.best(times)).map(|best| best.0);
+        let best = best.unwrap_or(self.at_once.map_or(FIRST, |most| most.min(FIRST)));
         let in_trial = self.trial > 0;
         self.trial = self.trial.saturating_sub(1);
         if best > 0 {
             self.stops = true;
             (self.plain, self.rest) = (0, self.first_rest());
-            return Drafts::Chain(best);
+            return best;
         }
         if !in_trial {
             self.plain += 1;
             if self.plain <= self.rest {
-                return Drafts::Chain(0);
+                return 0;
             }
             (self.plain, self.rest, self.trial) = (0, (2 * self.rest).min(LONG_REST), TRIAL - 1);
         }
-        Drafts::Chain(self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE)))
+        self.at_once.map_or(TRY, |most| most.min(TRY_AT_ONCE))
     }
 
     /// Where the chain of the last choice ends, if what the drafter says of its drafts decides it.
@@ -250,7 +220,7 @@ impl AutoLength {
         self.stopping_steps += 1;
         // What was only expected may be far from what it does: the first steps count at once.
         let due = STOPPING_STEPS.min(1 + self.drafted / 4);
-        if self.stopping_steps < due || !self.is_calibrated {
+        if self.stopping_steps < due {
             return;
         }
         let [row, once] = match (self.at_once, self.row_ms(), self.drafter_ms.value()) {
@@ -258,7 +228,8 @@ impl AutoLength {
             (Some(_), _, Some(once)) => [0.0, once],
             _ => return,
         };
-        let times = ChainTimes { row, once, target, offers: self.offers.value() };
+        let times =
+            ChainTimes { row, once, target, offers: self.offers.value(), others: self.drafts_others() };
         let near = self.stopping.as_ref().map(|stopping| stopping.rate);
         let known = self.calibrator.value();
         let known = self.foreseen(text).map_or(known, |chance| known.on_average(chance));
@@ -266,38 +237,18 @@ impl AutoLength {
         self.stopping_steps = 0;
     }
 
-    /// The best length and its tokens per millisecond; `None` if the drafter's time is not known.
-    fn best(&self, RowTimes { alone, first, more }: RowTimes) -> Option<(usize, f64)> {
-        if let Some(stopping) = &self.stopping {
-            let plain = 1.0 / alone.max(1e-9);
-            let pays = stopping.goes_on(1.0) && NEARLY * stopping.offered > plain;
-            let most = self.at_once.unwrap_or(LONGEST);
-            return Some(if pays { (most, stopping.rate) } else { (0, stopping.rate.max(plain)) });
-        }
-        let chance = self.chance.value();
-        let (length, rate) = match self.at_once {
-            None => best_length(LONGEST, chance, self.row_ms()?, first, more),
-            Some(most) => best_length(most, chance, 0.0, self.drafter_ms.value()? + first, more),
-        };
-        // Without drafts there is nothing to draft either.
-        let plain = 1.0 / alone.max(1e-9);
-        Some(if NEARLY * rate > plain { (length, rate) } else { (0, rate.max(plain)) })
+    /// The longest chain that pays and its tokens per millisecond; `None` if the drafter's time is not known.
+    fn best(&self, times: RowTimes) -> Option<(usize, f64)> {
+        let stopping = self.stopping.as_ref()?;
+        let plain = 1.0 / times.alone.max(1e-9);
+        let pays = stopping.goes_on(1.0) && NEARLY * stopping.offered > plain;
+        let most = self.at_once.unwrap_or(LONGEST);
+        Some(if pays { (most, stopping.rate) } else { (0, stopping.rate.max(plain)) })
     }
 
-    /// The best tree, if it is faster than a chain of this rate.
-    fn tree(&mut self, RowTimes { first, more, .. }: RowTimes, rate: f64) -> Option<Template> {
-        self.tree_steps += 1;
-        if self.tree_steps >= TREE_STEPS {
-            self.tree_steps = 0;
-            let (once, level) = match self.at_once {
-                Some(_) => (self.drafter_ms.value()?, 0.0),
-                None => (0.0, self.row_ms()?),
-            };
-            let times = StepTimes { once, level, first, more };
-            self.tree = best_tree(&self.later.with(self.chance.value()), &times);
-        }
-        let tree = self.tree.as_ref().filter(|tree| tree.1 > (1.0 + TREE_MARGIN) * rate)?;
-        Some(tree.0.clone())
+    /// True if it has other choices than its first one, which may be drafted beside it.
+    pub fn drafts_others(&self) -> bool {
+        self.disagreement.is_some()
     }
 
     /// Time of a draft.
@@ -320,8 +271,6 @@ impl AutoLength {
     /// milliseconds; `None` if its times are not known.
     pub fn rest_ms(&self, left: usize, times: RowTimes, beside: Option<Beside>) -> Option<f64> {
         let (length, rate) = self.best(times)?;
-        // A tree's rate is known once it was chosen.
-        let rate = self.tree.as_ref().map_or(rate, |tree| rate.max(tree.1));
         let rate = beside.map_or(rate, |beside| beside.with(rate));
         let reading = match length {
             0 => 0.0,
@@ -350,11 +299,9 @@ impl AutoLength {
         if self.asked {
             self.offers.add(1, usize::from(offered));
         }
-        for probability in places.iter().filter_map(|place| place.probability).chain(unsure) {
-            self.is_calibrated = true;
-            self.calibrator.see(probability);
-        }
-        let judged = places.iter().filter_map(|place| Some((place.probability?, place.found == Some(0))));
+        let seen = places.iter().filter_map(|place| place.probability).chain(unsure);
+        seen.for_each(|probability| self.calibrator.see(probability));
+        let judged = places.iter().filter_map(|place| Some((place.probability?, place.passed)));
         self.calibrator.judge(judged);
         if !offered {
             self.unread += emitted;
@@ -364,11 +311,10 @@ impl AutoLength {
         if let Some(ms) = draft_ms.filter(|_| self.unread == 0) {
             self.drafter_ms.push(ms);
         }
-        let passed = places.iter().filter(|place| place.found == Some(0)).count();
+        let passed = places.iter().filter(|place| place.passed).count();
         if !places.is_empty() {
             self.chance.add(places.len(), passed);
         }
-        places.iter().for_each(|place| self.later.add(place));
         self.disagreement.iter_mut().for_each(|ratio| places.iter().for_each(|place| ratio.add(place)));
         self.unread = 0;
         self.expected = self.expected.map(DraftCost::after_front);
@@ -406,9 +352,7 @@ impl AutoLength {
             return Some(0.0);
         }
         let stopping = self.stopping.as_ref()?;
-        // A step takes no less than writing a token alone.
-        let tree = self.tree.as_ref().map_or(0.0, |tree| tree.1 / stopping.rate - 1.0);
-        Some(stopping.gain().max(tree))
+        Some(stopping.gain())
     }
 
     /// True if a draft takes the same time in a chain of any length.
@@ -419,7 +363,6 @@ impl AutoLength {
     /// Note a step in which another drafter was to draft, and the tokens that it wrote.
     pub fn skip(&mut self, tokens: usize) {
         self.unread += tokens;
-        self.tree = None;
         self.chance.fade();
         self.calibrator.fade();
     }
@@ -431,6 +374,10 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
+    use crate::draft::{Branch, Unsure};
+
+    /// What a made-up drafter gives its drafts.
+    const SURE: f32 = 0.9;
 
     /// A length with the target that it is for.
     struct Auto(TargetTimes, AutoLength);
@@ -445,19 +392,15 @@ mod tests {
         }
 
         fn choose(&mut self) -> usize {
-            match self.1.choose(&self.0, &Unsureness::default(), true) {
-                Drafts::Chain(length) => length,
-                Drafts::Tree(tree) => panic!("{tree:?}"),
-            }
+            let most = self.1.choose(&self.0, &Unsureness::default());
+            let mut branch = Branch::new(self.1.stopping().map_or(Unsure::Never, Unsure::Unprofitable));
+            (0..most).take_while(|_| branch.goes_on() && branch.take(SURE)).count()
         }
 
         fn note(&mut self, rows: usize, [drafts, accepted]: [usize; 2], verify_ms: f64, draft_ms: f64) {
             self.0.note(rows, verify_ms);
-            let found = |at: usize| (at < accepted).then_some(0);
-            let judged = drafts.min(accepted + 1);
-            let places: Vec<Place> = (0..judged)
-                .map(|at| Place { known: 1, found: found(at), probability: None, sure: 1.0 })
-                .collect();
+            let place = |at| Place { passed: at < accepted, probability: Some(SURE), sure: 1.0 };
+            let places: Vec<Place> = (0..drafts.min(accepted + 1)).map(place).collect();
             let each = if self.1.drafts_at_once() { 1 } else { drafts.max(1) };
             self.1.note(&places, None, accepted + 1, Some(draft_ms / each as f64));
         }
@@ -520,7 +463,7 @@ mod tests {
         let first = |further: f64| {
             let mut auto = Auto::new(Some(10.0), further);
             auto.note(5, [4, 3], 35.0, 4.0);
-            auto.1.best(auto.0.times().unwrap()).unwrap().0
+            auto.choose()
         };
         assert!(first(0.625) < first(0.25), "{} and {}", first(0.625), first(0.25));
     }
@@ -566,10 +509,10 @@ mod tests {
         for at_once in [None, Some(7)] {
             let mut auto = Auto::new(Some(1.0), 0.1).at_once(at_once);
             let (mut waiting, mut rested) = (0, false);
-            for step in 0..100 {
+            for step in 0..200 {
                 let k = auto.choose();
                 assert!(k <= at_once.unwrap_or(LONGEST), "{k} drafts in step {step}");
-                let accepted = if step < 8 { 0 } else { k };
+                let accepted = if step < 60 { 0 } else { k };
                 let drafter = if at_once.is_some() { 0.3 } else { 0.1 * k as f64 };
                 auto.note(k + 1, [k, accepted], 1.0 + 0.1 * k as f64, drafter + 0.5 * f64::from(waiting));
                 waiting = if k == 0 { waiting + 1 } else { 0 };
@@ -599,66 +542,6 @@ mod tests {
         assert_eq!(auto.1.best(auto.0.times().unwrap()).unwrap().0, 0);
     }
 
-    /// A drafter that is slow compared with further rows, and often right with its second choice: from chains whose second choices are
-    /// known it learns to draft trees, and they emit more.
-    #[test]
-    fn trees_are_drafted_where_they_pay_off_and_nowhere_else() {
-        let rate = |second: f64, more: f64, trees: bool| {
-            let mut rng = ChaCha8Rng::seed_from_u64(7);
-            let (mut target, mut auto) = (TargetTimes::new(Some(1.0), more), AutoLength::default());
-            let (mut tokens, mut ms, mut drawn) = (0.0, 0.0, 0);
-            for _ in 0..600 {
-                let rank = |rng: &mut ChaCha8Rng| match rng.random::<f64>() {
-                    chance if chance < 0.55 => Some(0),
-                    chance => (chance < 0.55 + second).then_some(1),
-                };
-                let mut places = Vec::new();
-                let levels;
-                let rows = match auto.choose(&target, &Unsureness::default(), trees) {
-                    Drafts::Chain(length) => {
-                        levels = length;
-                        while places.len() < length {
-                            let found = rank(&mut rng);
-                            places.push(Place { known: 2, found, probability: None, sure: 1.0 });
-                            if found != Some(0) {
-                                break;
-                            }
-                        }
-                        tokens += places.iter().filter(|place| place.found == Some(0)).count() as f64 + 1.0;
-                        length
-                    }
-                    Drafts::Tree(tree) => {
-                        drawn += 1;
-                        let mut at = None;
-                        tokens += 1.0;
-                        loop {
-                            let children: Vec<usize> =
-                                (0..tree.nodes().len()).filter(|node| tree.nodes()[*node].0 == at).collect();
-                            if children.is_empty() {
-                                break;
-                            }
-                            let found = rank(&mut rng).filter(|rank| *rank < children.len());
-                            places.push(Place { known: children.len(), found, probability: None, sure: 1.0 });
-                            let Some(rank) = found else { break };
-                            (at, tokens) = (Some(children[rank]), tokens + 1.0);
-                        }
-                        levels = tree.depth();
-                        tree.nodes().len()
-                    }
-                };
-                let verify = 1.0 + more * rows as f64;
-                target.note(rows + 1, verify);
-                auto.note(&places, None, 1, Some(0.4));
-                ms += verify + 0.4 * levels as f64;
-            }
-            (tokens / ms, drawn)
-        };
-        let [with, without] = [true, false].map(|trees| rate(0.3, 0.01, trees));
-        assert!(with.1 > 400 && without.1 == 0 && with.0 > 1.1 * without.0, "{with:?} {without:?}");
-        // Rows that cost what they cost on the embedded pair, or no second choice that passes.
-        assert_eq!((rate(0.1, 0.4, true).1, rate(0.0, 0.01, true).1), (0, 0));
-    }
-
     /// Several rows on processors that others use too: a pass over them takes far longer than a line through passes over one row
     /// says, and the other way round.
     #[test]
@@ -672,7 +555,7 @@ mod tests {
                 k
             })
             .collect();
-        assert!(lengths.iter().filter(|k| **k == 0).count() > 50, "{lengths:?}");
+        assert!(lengths.iter().filter(|k| **k == 0).count() > 45, "{lengths:?}");
         assert!(auto.0.further().unwrap() > 0.25, "{:?}", auto.0.further());
     }
 

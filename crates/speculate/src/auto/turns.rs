@@ -5,7 +5,7 @@
 //! next one stays.
 
 use super::{
-    Contender, DraftCost, Drafts, Place, RANKS, Stopping, USUAL_TOKENS, further_row,
+    Contender, DraftCost, Place, Stopping, USUAL_TOKENS, further_row,
     length::{AutoLength, TargetTimes},
     tokens_left,
 };
@@ -19,8 +19,6 @@ use specreel_record::Token;
 
 /// Share of the expected time that another drafter has to save.
 const MARGIN: f64 = 0.1;
-/// A chain's other choices are noted in one of so many steps: it takes a look at all the drafter's logits.
-const NOTED: usize = 8;
 /// Steps between two computations of where the chains of prompt lookup end while another drafter is active.
 const BESIDE_STEPS: usize = 8;
 /// What drafting is taken to gain before that is known, in tokens.
@@ -35,8 +33,6 @@ pub(crate) struct AutoDraft {
     text: Unsureness,
     drafters: Vec<AutoLength>,
     active: usize,
-    /// Trees may be drafted.
-    trees: bool,
     /// The number of prompt lookup, which costs nothing: it drafts in place of the active one where it is worth more. `None` if it is not
     /// among the drafters.
     lookup: Option<usize>,
@@ -86,7 +82,7 @@ impl AutoDraft {
         let further = chosen.map_or_else(|| further_row(target), |chosen| chosen.further);
         let usual_tokens = chosen.map_or(USUAL_TOKENS, |chosen| chosen.text_tokens);
         let cost = chosen.map(|chosen| chosen.cost.after_front());
-        let first = Self::new(row_ms, further, chosen.is_some()).with(cost, at_once);
+        let first = Self::new(row_ms, further).with(cost, at_once);
         let is_lookup = |contender: &Contender| matches!(contender.drafter, Drafter::Lookup { .. });
         let reserves: Vec<&Contender> = reserves.collect();
         let lookup = reserves.iter().position(|reserve| is_lookup(reserve)).map(|at| at + 1);
@@ -96,14 +92,13 @@ impl AutoDraft {
     }
 
     /// Begin without a drafter; `row_ms` is the time of one target row, where known, and `further` what another row of its pass is
-    /// taken to cost, relative to it ([`Contender::further`](super::Contender::further)); `trees` says that trees may be drafted.
-    pub fn new(row_ms: Option<f64>, further: f64, trees: bool) -> Self {
+    /// taken to cost, relative to it ([`Contender::further`](super::Contender::further)).
+    pub fn new(row_ms: Option<f64>, further: f64) -> Self {
         Self {
             target: TargetTimes::new(row_ms, further),
             text: Unsureness::default(),
             drafters: Vec::new(),
             active: 0,
-            trees,
             lookup: None,
             beside: None,
             beside_steps: BESIDE_STEPS,
@@ -174,12 +169,10 @@ impl AutoDraft {
         self.active = to;
     }
 
-    /// What the next step drafts.
-    pub fn drafts(&mut self) -> Drafts {
-        match self.drafters.get_mut(self.active) {
-            Some(drafter) => drafter.choose(&self.target, &self.text, self.trees),
-            None => Drafts::Chain(0),
-        }
+    /// The length of the next step's chain.
+    pub fn drafts(&mut self) -> usize {
+        let active = self.drafters.get_mut(self.active);
+        active.map_or(0, |drafter| drafter.choose(&self.target, &self.text))
     }
 
     /// Where the chain of the next step ends, if what its drafter says of its drafts decides it.
@@ -187,9 +180,9 @@ impl AutoDraft {
         self.drafters.get(self.active)?.stopping()
     }
 
-    /// How many of the drafter's choices are worth knowing in step number `step`, if it drafts a chain.
-    pub fn ranks(&self, step: usize) -> usize {
-        if self.trees && step.is_multiple_of(NOTED) { RANKS } else { 1 }
+    /// True if other choices of the active drafter may be drafted beside its first ones.
+    pub fn drafts_others(&self) -> bool {
+        self.drafters.get(self.active).is_some_and(AutoLength::drafts_others)
     }
 
     /// Note a pass of the target over one row that was only timed.
@@ -235,10 +228,10 @@ impl AutoDraft {
                 continue;
             }
             // The token before which it stopped took a pass too.
-            let passes = rows - 1 + usize::from(unsure.is_some());
+            let depth = proposal.tree.depths().into_iter().max().unwrap_or(0);
+            let passes = depth + usize::from(unsure.is_some());
             let each = if drafter.drafts_at_once() { 1 } else { passes.max(1) };
-            let draft_ms = proposal.tree.is_chain().then_some(draft_ms / each as f64);
-            drafter.note(places, unsure, emitted, draft_ms);
+            drafter.note(places, unsure, emitted, Some(draft_ms / each as f64));
         }
         self.since += 1;
     }
@@ -254,6 +247,7 @@ mod tests {
         *,
     };
     use crate::{
+        Tree,
         confidence::class,
         draft::{Branch, Unsure},
     };
@@ -284,7 +278,7 @@ mod tests {
     /// The same of a text of which the target is so sure after so many tokens.
     fn write_text(drafters: &[Made], seed: u64, sure: impl Fn(usize) -> f64) -> (f64, Vec<(usize, usize)>) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let auto = AutoDraft { usual_tokens: 400, most_tokens: 400, ..AutoDraft::new(Some(1.0), 0.1, true) };
+        let auto = AutoDraft { usual_tokens: 400, most_tokens: 400, ..AutoDraft::new(Some(1.0), 0.1) };
         let mut auto = drafters.iter().fold(auto, |auto, made| auto.with(Some(made.0), None));
         let (mut written, mut ms, mut turns, mut at) = (0, 0.0, Vec::new(), 0);
         let mut unread = vec![0; drafters.len()];
@@ -295,7 +289,7 @@ mod tests {
                 at = turn.to;
                 turns.push((written, at));
             }
-            let Drafts::Chain(most) = auto.drafts() else { panic!("a tree without second choices") };
+            let most = auto.drafts();
             let mut branch = Branch::new(auto.stopping().map_or(Unsure::Never, Unsure::Unprofitable));
             let k = (0..most).take_while(|_| branch.goes_on() && branch.take(SURE)).count();
             let sure = sure(written);
@@ -307,12 +301,12 @@ mod tests {
                 draft +=
                     std::mem::take(&mut front[at]) + 0.25 * row * f64::from(std::mem::take(&mut unread[at]));
             }
-            let found = |at: usize| (at < accepted).then_some(0);
-            let place = |at| Place { known: 1, found: found(at), probability: Some(SURE), sure: sure as f32 };
+            let place = |at| Place { passed: at < accepted, probability: Some(SURE), sure: sure as f32 };
             let places: Vec<Place> = (0..k.min(accepted + 1)).map(place).collect();
             let emitted = tokens(accepted + 1, Some(sure as f32));
             let seen = Seen { rows: k + 1, tokens: &emitted, verify_ms: verify, draft_ms: draft };
-            auto.note((at, &Proposal::default(), &places), &[], &seen);
+            let proposal = Proposal { tree: Tree::chain(vec![7; k]), ..Proposal::default() };
+            auto.note((at, &proposal, &places), &[], &seen);
             let others = unread.iter_mut().enumerate().filter(|(other, _)| *other != at || k == 0);
             others.for_each(|(_, unread)| *unread += accepted as u32 + 1);
             written += accepted + 1;
@@ -379,7 +373,7 @@ mod tests {
     fn prompt_lookup_drafts_where_what_it_found_is_worth_more() {
         let lookup = Drafter::Lookup { ngram: 4, min_ngram: 1, occurrence: crate::Occurrence::Frequent };
         let calibration = Calibration::of_drafter(&lookup, 0.3);
-        let auto = AutoDraft { lookup: Some(1), ..AutoDraft::new(Some(1.0), 0.1, false) };
+        let auto = AutoDraft { lookup: Some(1), ..AutoDraft::new(Some(1.0), 0.1) };
         let mut auto = auto
             .with(Some(made(0.0, 0.2, 0.6, 0.6).0), None)
             .with(Some(DraftCost { calibration, ..DraftCost::usual([0.0; 2], 0.3) }), None);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use specreel_tensor::Result;
 
-use super::{Branch, DraftRequest, Form, Proposal};
+use super::{Branch, DraftRequest, Proposal};
 use crate::{
     processors::whole,
     sampling::{Purpose, Sampler, draw},
@@ -24,8 +24,6 @@ pub(super) struct Choices {
     pub confidence: f32,
     /// The distribution, if requested.
     pub distribution: Option<Arc<Vec<f32>>>,
-    /// The proposal is to note them.
-    noted: bool,
 }
 
 impl Choices {
@@ -54,7 +52,7 @@ impl Choices {
             let log_q = q.get(id as usize).map_or(f32::NEG_INFINITY, |q| q.ln());
             let confidence = q.iter().copied().fold(0.0, f32::max);
             let best = vec![(id, log_q)];
-            return Ok(Self { best, confidence, distribution: Some(Arc::new(q)), noted: false });
+            return Ok(Self { best, confidence, distribution: Some(Arc::new(q)) });
         }
         let facts = row.facts();
         let mut best: Vec<(u32, f32)> = match count {
@@ -68,8 +66,7 @@ impl Choices {
             false => None,
         };
         let confidence = best.first().map_or(0.0, |best| best.1.exp());
-        let noted = request.ranks > 1 && matches!(request.form, Form::Chain);
-        Ok(Self { best, confidence, distribution, noted })
+        Ok(Self { best, confidence, distribution })
     }
 }
 
@@ -113,11 +110,7 @@ pub(super) fn add(
     from: &Choices,
 ) -> usize {
     proposal.distributions.extend(from.distribution.clone());
-    let node = proposal.tree.push(parent, choice.0, Some(choice.1.exp()));
-    if from.noted {
-        proposal.others.push((node, from.best.iter().skip(1).map(|other| other.0).collect()));
-    }
-    node
+    proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
 }
 
 /// Add a branch's next draft, the choice of this rank, unless there is none or the branch ends before it.
@@ -135,4 +128,20 @@ pub(super) fn grow(
         return None;
     }
     Some(add(proposal, parent, choice, choices))
+}
+
+/// Add a chain's next draft, unless it ends before it, and beside it those other choices that are worth verifying if they were asked for.
+pub(super) fn extend(
+    proposal: &mut Proposal,
+    parent: Option<usize>,
+    choices: &Choices,
+    branch: &mut Branch<'_>,
+) -> Option<usize> {
+    let before = *branch;
+    let node = grow(proposal, parent, choices, 0, branch)?;
+    let others = choices.best.iter().skip(1);
+    for &other in others.take_while(|other| before.admits_other(choices.confidence, other.1.exp())) {
+        add(proposal, parent, other, choices);
+    }
+    Some(node)
 }

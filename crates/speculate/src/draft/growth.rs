@@ -6,7 +6,7 @@ use specreel_tensor::Result;
 
 use super::{
     Branch, DraftRequest, Form, Proposal,
-    choices::{Choices, add, grow},
+    choices::{Choices, add, extend, grow},
 };
 use crate::tree::Tree;
 
@@ -73,15 +73,18 @@ fn open(
 /// A chain after each of the root's `branches` best tokens, level by level.
 fn chains(predictor: &mut dyn Predictor, request: &DraftRequest<'_>, branches: usize) -> Result<Proposal> {
     let mut proposal = Proposal::forced(request.forced);
-    let ranks = request.ranks.max(1);
-    let Some(choices) = predictor.begin(request, branches.max(ranks), &mut proposal)? else {
+    let count = if branches > 1 { branches } else { request.chain_choices() };
+    let Some(choices) = predictor.begin(request, count, &mut proposal)? else {
         return Ok(proposal);
     };
     let mut ends = Vec::new();
     let trunk = proposal.trunk();
     for rank in 0..branches {
         let mut branch = Branch::new(request.unsure);
-        let first = grow(&mut proposal, trunk, &choices, rank, &mut branch);
+        let first = match branches {
+            1 => extend(&mut proposal, trunk, &choices, &mut branch),
+            _ => grow(&mut proposal, trunk, &choices, rank, &mut branch),
+        };
         ends.extend(first.map(|node| (node, branch)));
     }
     // Forced tokens are no drafts: a chain may be longer by as many.
@@ -100,15 +103,13 @@ fn chains(predictor: &mut dyn Predictor, request: &DraftRequest<'_>, branches: u
             if proposal.tree.nodes()[end].depth >= request.room {
                 return Ok(proposal);
             }
-            let all = predictor.expand(&run, request, ranks, &mut proposal)?;
-            ends = grow(&mut proposal, Some(end), &all[0], 0, &mut branch)
-                .map(|node| (node, branch))
-                .into_iter()
-                .collect();
+            let all = predictor.expand(&run, request, count, &mut proposal)?;
+            let node = extend(&mut proposal, Some(end), &all[0], &mut branch);
+            ends = node.map(|node| (node, branch)).into_iter().collect();
             continue;
         }
         let nodes: Vec<usize> = ends.iter().map(|end| end.0).collect();
-        let all = predictor.expand(&nodes, request, ranks, &mut proposal)?;
+        let all = predictor.expand(&nodes, request, 1, &mut proposal)?;
         ends = ends
             .into_iter()
             .zip(&all)

@@ -174,20 +174,19 @@ impl Lookup {
     fn continuation(&mut self, length: usize) -> Vec<(u32, f32)> {
         let found = self.found();
         let first = self.after_found(&found, 1).next().map(|(_, probability)| probability);
-        if self.occurrence == Occurrence::Frequent {
-            match (self.revision, &found.starts[..]) {
-                (Some(revision), starts) if starts.contains(&revision.next) => {}
-                (Some(revision), _)
-                    if found.length < Revision::CLEAR && revision.probability(0) >= Revision::LEAST =>
-                {
-                    if first.is_none_or(|first| first < revision.probability(0)) {
-                        return (0..length)
-                            .map(|at| (self.after(revision.next, at), revision.probability(at)))
-                            .collect();
-                    }
+        if self.occurrence == Occurrence::Frequent
+            && self.revision.is_none_or(|revision| !found.starts.contains(&revision.next))
+        {
+            let goes_on = self.revision.filter(|revision| {
+                found.length < Revision::CLEAR && revision.probability(0) >= Revision::LEAST
+            });
+            if let Some(revision) = goes_on {
+                if first.is_none_or(|first| first < revision.probability(0)) {
+                    let all = (0..length).map(|at| (self.after(revision.next, at), revision.probability(at)));
+                    return all.collect();
                 }
-                (_, [latest, ..]) => self.revision = Some(Revision::after(found.length, *latest)),
-                _ => {}
+            } else if let [latest, ..] = found.starts[..] {
+                self.revision = Some(Revision::after(found.length, latest));
             }
         }
         self.after_found(&found, length).collect()
@@ -291,7 +290,7 @@ mod tests {
             vocab: 50,
             sampler,
             distributions: false,
-            ranks: 1,
+            others: false,
             position: 0,
             grammar: None,
             history: None,

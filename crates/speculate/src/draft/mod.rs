@@ -34,8 +34,6 @@ pub struct Proposal {
     pub distributions: Vec<Arc<Vec<f32>>>,
     /// How sure the drafter is of each node, where it has scores and no probabilities (prompt lookup).
     pub(crate) scores: Vec<f32>,
-    /// Of nodes of a chain, where requested: the drafter's next choices for the place, the likeliest first.
-    pub(crate) others: Vec<(usize, Vec<u32>)>,
     /// Time of each drafter pass of one row, in milliseconds.
     pub(crate) pass_ms: Vec<f64>,
     /// What the drafter gave the token before which it stopped, as it was too unsure of it.
@@ -96,8 +94,8 @@ pub struct DraftRequest<'a> {
     /// Draw a chain from the drafter's distribution instead of taking its best tokens.
     pub sampler: Option<Sampler>,
     pub distributions: bool,
-    /// How many of the drafter's choices at each place of a chain are noted (`others` of a [`Proposal`]); 1 = those that it drafts.
-    pub ranks: usize,
+    /// Other choices may be drafted beside those of a chain, where they are worth verifying ([`Unsure::Unprofitable`]).
+    pub others: bool,
     /// Output position of the first drafted token.
     pub position: usize,
     /// What the text has to be: nothing else is drafted.
@@ -108,7 +106,15 @@ pub struct DraftRequest<'a> {
     pub forced: &'a [u32],
 }
 
+/// How many of a drafter's likeliest tokens are considered at each place of a chain.
+const RANKS: usize = 3;
+
 impl DraftRequest<'_> {
+    /// How many choices a place of a chain needs. What is drawn from a distribution, or forced by a grammar, has no others.
+    fn chain_choices(&self) -> usize {
+        if self.others && self.sampler.is_none() && self.grammar.is_none() { RANKS } else { 1 }
+    }
+
     /// The ids that may follow these drafts.
     fn allowed(&self, drafts: &[u32]) -> Result<Allowed> {
         Ok(self.grammar.map(|grammar| grammar.borrow_mut().allowed(drafts)).transpose()?.unwrap_or_default())
@@ -162,6 +168,14 @@ impl<'a> Branch<'a> {
         match self.unsure {
             Unsure::Unprofitable(stopping) => stopping.goes_on(self.passing),
             _ => true,
+        }
+    }
+
+    /// True if a drafter's other choice, of this probability, is worth verifying beside its first one.
+    pub fn admits_other(&self, first: f32, other: f32) -> bool {
+        match self.unsure {
+            Unsure::Unprofitable(stopping) => stopping.admits_other(self.passing, first, other),
+            _ => false,
         }
     }
 

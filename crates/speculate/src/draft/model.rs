@@ -117,6 +117,7 @@ impl Predictor for ModelDrafter<'_> {
         count: usize,
         proposal: &mut Proposal,
     ) -> Result<Vec<Choices>> {
+        let Some(&last) = nodes.last() else { return Ok(Vec::new()) };
         let started = Instant::now();
         let tree = &proposal.tree;
         let ids: Vec<u32> = nodes.iter().map(|&node| tree.nodes()[node].id).collect();
@@ -135,7 +136,8 @@ impl Predictor for ModelDrafter<'_> {
             None => Input::Ids(&ids),
         };
         let taps = self.head.as_ref().map_or_else(Taps::default, DraftHeadState::taps);
-        let is_chain = tree.is_chain();
+        // All that was fed is on the way to the last node.
+        let is_chain = tree.path(last).len() == self.fed.iter().flatten().count();
         let pass = if is_chain {
             self.sequence.feed_input(input, &taps)?
         } else {
@@ -240,4 +242,76 @@ impl Proposer for ModelDrafter<'_> {
 /// The ids of the drafter's logits, if they are not all.
 fn vocabulary<'v>(head: Option<&DraftHeadState<'v>>, sequence: &'v Sequence) -> Option<&'v DraftVocabulary> {
     head.and_then(DraftHeadState::vocabulary).or(sequence.decoder().vocabulary())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::*, *};
+    use crate::{
+        auto::{CLASSES, Calibration},
+        confidence::{ChainTimes, Stopping},
+        fit::RowTimes,
+    };
+    use specreel_model::family::VideoLlm;
+    use specreel_tensor::WeightType;
+
+    /// Other choices beside a chain change nothing of the chain, and one that is accepted is followed as if it had been written before.
+    #[test]
+    fn other_choices_stand_beside_the_chain() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/parity/fixtures/gqa_tied");
+        let model = VideoLlm::load(dir.as_ref(), WeightType::F32, &mut |_, _| {}).unwrap();
+        let read = |ids: &[u32]| {
+            let mut sequence = Sequence::new(model.decoder().clone(), 32);
+            sequence.feed(ids, &Taps::default()).unwrap();
+            sequence
+        };
+        // A random model gives all tokens about the same; a row costs nothing.
+        let target = RowTimes { alone: 1.0, first: 1.0, more: 1e-9 };
+        let times = ChainTimes { row: 1e-9, once: 0.0, target, offers: 1.0, others: true };
+        let known = Calibration::of([0.5; CLASSES], [1.0; CLASSES]).unwrap();
+        let stopping = Stopping::new(&known, &times, None);
+        let draft = |drafter: &mut ModelDrafter<'_>, others: bool| {
+            let request = DraftRequest {
+                form: Form::Chain,
+                unsure: Unsure::Unprofitable(&stopping),
+                depth: 4,
+                room: 4,
+                ends: &[],
+                special: &[],
+                vocab: model.decoder().config().vocab,
+                sampler: None,
+                distributions: false,
+                others,
+                position: 0,
+                grammar: None,
+                history: None,
+                forced: &[],
+            };
+            drafter.draft(&request, None).unwrap()
+        };
+        let first = |proposal: &Proposal| -> Vec<u32> {
+            let nodes = proposal.tree.nodes();
+            let next = |parent: Option<usize>| (0..nodes.len()).find(|node| nodes[*node].parent == parent);
+            std::iter::successors(next(None), |node| next(Some(*node))).map(|node| nodes[node].id).collect()
+        };
+        let prompt = [9, 31, 44];
+        let (mut alone, mut beside) = (read(&prompt), read(&prompt));
+        let chain = draft(&mut ModelDrafter::new(&mut alone, 17, false), false);
+        let mut drafter = ModelDrafter::new(&mut beside, 17, false);
+        let tree = draft(&mut drafter, true);
+        assert!(chain.tree.is_chain() && chain.tree.len() == 4 && tree.tree.len() > 8, "{tree:?}");
+        assert_eq!(first(&tree), first(&chain));
+        // The second draft's other choice is accepted.
+        let nodes = tree.tree.nodes();
+        let other = (2..nodes.len()).find(|node| nodes[*node].depth == 2 && *node > 3).unwrap();
+        let path = tree.tree.path(other);
+        let (target, states) = (read(&prompt), States::new(Vec::new(), model.decoder().width()).unwrap());
+        drafter.commit(&tree, &path, 5, &target, 0, &states).unwrap();
+        let written: Vec<u32> = [9, 31, 44, 17].into_iter().chain(tree.tree.ids(other)).collect();
+        let mut fresh = read(&written);
+        assert_eq!(
+            first(&draft(&mut drafter, true)),
+            first(&draft(&mut ModelDrafter::new(&mut fresh, 5, false), false))
+        );
+    }
 }
