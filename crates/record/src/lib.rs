@@ -20,7 +20,6 @@
 //! ```
 
 mod comparison;
-pub mod detection;
 pub mod difference;
 mod estimate;
 mod event;
@@ -44,7 +43,6 @@ mod verdict;
 mod verification;
 
 pub use comparison::{Comparison, Figures, Row, RowState};
-pub use detection::Detection;
 pub use difference::{Change, Edit, difference};
 pub use estimate::{Basis, Estimate};
 pub use event::{

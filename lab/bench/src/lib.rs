@@ -8,6 +8,7 @@
 //! | [`device`] | the kernels of a GPU, compared with the most that it reads and multiplies |
 //! | [`scenes`] | methods ([`methods`], [`plan`]) on clips with known facts, or on videos ([`videos`]): speed and accuracy |
 //! | [`quality`] | weight types, and types of keys and values: how far a model's predictions are from those in f32 |
+//! | [`detection`] | how well a value or a decision separates cases |
 //! | [`paper`] | the tables of papers next to ours, and whether the order of their rows agrees |
 //!
 //! A suite takes plain options and gives its results to a [`Reporter`]: as data, and as tables of text without styles. Suites that
@@ -38,6 +39,7 @@ pub mod chart;
 pub mod clip;
 pub mod clip_time;
 mod clips;
+pub mod detection;
 pub mod device;
 mod figure;
 mod fronts;

@@ -5,7 +5,8 @@
 //! strictness.
 
 use serde::Serialize;
-use specreel_record::{Detection, detection::area_under_curve, median};
+use specreel_bench::detection::{Detection, area_under_curve};
+use specreel_record::median;
 use specreel_speculate::{
     Acceptance, StateAt,
     accept::{Row, relevance::lowest},
