@@ -29,7 +29,7 @@ pub struct ModelSpec {
     pub dtype: WeightType,
     /// Weight type of the drafter, to which a GGUF file is converted; `None` = as the target.
     pub drafter_dtype: Option<WeightType>,
-    /// How many ids the drafter's head has rows for, the most frequent ones; `None` = [`DRAFT_IDS`] of a large vocabulary, else all.
+    /// How many ids the drafter's head has rows for, the most frequent ones; `None` = as [`draft_ids`](Self::draft_ids) says.
     pub drafter_vocabulary: Option<usize>,
     /// Weight type of the vision towers on a CPU.
     pub tower_dtype: WeightType,
@@ -43,10 +43,11 @@ pub struct ModelSpec {
 
 /// Ids that a draft model drafts from if its vocabulary has at least half as many again. The head of a small model with a large vocabulary
 /// is a third of what it reads for a token; all other ids are 2 % of what Qwen2.5-Coder writes in prose and code.
-pub const DRAFT_IDS: usize = 65536;
+const DRAFT_IDS: usize = 65536;
 
 impl ModelSpec {
-    /// How many of a drafter's ids its head has rows for; `None` = all.
+    /// How many of a drafter's ids its head has rows for: 65,536 of a vocabulary of at least half as many again, unless
+    /// `drafter_vocabulary` says otherwise; `None` = all.
     pub fn draft_ids(&self, vocabulary: usize) -> Option<usize> {
         self.drafter_vocabulary.or((vocabulary >= DRAFT_IDS * 3 / 2).then_some(DRAFT_IDS))
     }

@@ -446,6 +446,21 @@ mod tests {
         assert!(counts.is_sorted_by(|a, b| a >= b) && counts[4] == 0, "{counts:?}");
     }
 
+    #[test]
+    fn on_another_text_drafts_are_sure_more_or_less_often() {
+        let known = Calibration::usual(0.7);
+        let mean = |of: &Calibration| -> f64 { of.shares.iter().zip(of.chances).map(|(s, c)| s * c).sum() };
+        for chance in [0.2, 0.5, 0.7, 0.9, 0.95] {
+            let other = known.on_average(chance);
+            assert!((mean(&other) - chance).abs() < 0.01, "{chance}: {other:?}");
+            assert_eq!(other.chances, known.chances);
+            let is_sure = other.shares[CLASSES - 1] > known.shares[CLASSES - 1];
+            assert_eq!(is_sure, chance > mean(&known));
+        }
+        // No mixture of its drafts is better than the best of them.
+        assert!(mean(&known.on_average(0.999)) < known.chances[CLASSES - 1]);
+    }
+
     /// Rows that cost little, and a drafter whose first choice often fails: its second one is verified too, and its third if that is about
     /// as likely; not where rows cost more than that, nor after drafts that hardly pass.
     #[test]
