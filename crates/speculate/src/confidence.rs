@@ -188,7 +188,7 @@ pub(crate) struct ChainTimes {
     pub target: RowTimes,
     /// Share of the steps in which it has a draft at all.
     pub offers: f64,
-    /// Its other choices may be drafted beside its first one.
+    /// Its second and third choices may be drafted next to its first.
     pub others: bool,
 }
 
@@ -196,7 +196,8 @@ pub(crate) struct ChainTimes {
 /// Qwen2.5-Coder's 0.5B with its 1.5B, in prose and code.
 const OTHERS: [f64; 2] = [0.39, 0.16];
 
-/// What prompt lookup does beside another drafter: it writes this share of the tokens, at this rate in tokens per millisecond.
+/// What prompt lookup contributes alongside another drafter: the share of the tokens that its steps write, and their rate in tokens per
+/// millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Beside {
     share: f64,
@@ -221,7 +222,7 @@ pub struct Stopping {
     /// Tokens per millisecond of a text that is drafted like this, and of the steps in which the drafter has a draft.
     pub(crate) rate: f64,
     pub(crate) offered: f64,
-    /// What it does beside another drafter, if it costs nothing.
+    /// What it contributes alongside another drafter. Only for prompt lookup, whose drafts are free.
     pub(crate) beside: Beside,
 }
 
@@ -233,21 +234,21 @@ impl Stopping {
         let plain = 1.0 / alone.max(1e-9);
         let mut rate = near.unwrap_or(plain);
         let (mut worth, mut offered, mut price) = ([0.0; POINTS], rate, 0.0);
-        let mut beside = Beside { share: 0.0, rate };
+        let mut step = [0.0; 3];
         for _ in 0..if near.is_some() { 2 } else { 3 } {
             // Time is worth what the target alone would write in it, at least.
             let worth_of_time = rate.max(plain);
-            let [tokens, ms, drafting]: [f64; 3];
-            (worth, [tokens, ms, drafting]) = values(known, [row, more], worth_of_time, others);
+            (worth, step) = values(known, [row, more], worth_of_time, others);
             price = worth_of_time * more;
-            let [emitted, taken] = [1.0 + tokens, once + first + ms];
-            // Of the steps in which a draft is worth its row.
-            let [found, in_ms] = [drafting + tokens, drafting * first + ms].map(|of| offers * of);
-            beside =
-                Beside { share: found / (found + 1.0 - offers * drafting), rate: found / in_ms.max(1e-9) };
+            let [emitted, taken] = [1.0 + step[0], once + first + step[1]];
             offered = emitted / taken.max(1e-9);
             rate = (offers * emitted + 1.0 - offers) / (offers * taken + (1.0 - offers) * alone).max(1e-9);
         }
+        // Of the steps in which a draft is worth its row.
+        let [tokens, ms, drafting] = step;
+        let [found, in_ms] = [drafting + tokens, drafting * first + ms].map(|of| offers * of);
+        let share = found / (found + 1.0 - offers * drafting);
+        let beside = Beside { share, rate: found / in_ms.max(1e-9) };
         Self { chances: known.chances, price, worth, rate, offered, beside }
     }
 

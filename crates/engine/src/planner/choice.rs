@@ -91,9 +91,13 @@ impl Question<'_> {
 
     /// Each drafter with what it should see, the fastest first.
     pub fn candidates(&self, rates: &Rates, speeds: &Speeds) -> Vec<Candidate> {
-        let all = self.drafters().into_iter();
-        let mut candidates: Vec<Candidate> =
-            all.filter_map(|drafter| self.best(drafter, rates, speeds)).collect();
+        let all = self.drafters();
+        // Prompt lookup drafts in addition to any drafter that the method leaves open.
+        let lookup = all.iter().find(|drafter| matches!(drafter, Drafter::Lookup { .. }));
+        let lookup = lookup.and_then(|lookup| self.contenders(lookup, rates, speeds).pop());
+        let lookup = lookup.map(|lookup| lookup.cost);
+        let best = |drafter| self.best(drafter, lookup.as_ref(), rates, speeds);
+        let mut candidates: Vec<Candidate> = all.into_iter().filter_map(best).collect();
         candidates.sort_by(|a, b| a.ms.total_cmp(&b.ms));
         candidates
     }
@@ -157,29 +161,27 @@ impl Question<'_> {
 
     /// A drafter with all that it may see.
     fn contenders(&self, drafter: &Drafter, rates: &Rates, speeds: &Speeds) -> Vec<Contender> {
-        let chance = |share: f64| rates.number(&key(&passing(share), drafter, self.profile)?);
-        let ratio = |share: f64| rates.number(&key(&disagreeing(share), drafter, self.profile)?);
-        let known: Vec<(f64, f64)> =
-            SHARES.into_iter().filter_map(|share| Some((share, chance(share)?))).collect();
-        let ratios: Vec<(f64, f64)> =
-            SHARES.into_iter().filter_map(|share| Some((share, ratio(share)?))).collect();
+        let number = |name: String| rates.number(&key(&name, drafter, self.profile)?);
+        let of_shares = |name: fn(f64) -> String| -> Vec<(f64, f64)> {
+            SHARES.into_iter().filter_map(|share| Some((share, number(name(share))?))).collect()
+        };
+        let (chances, ratios) = (of_shares(passing), of_shares(disagreeing));
         let usual = usual_chance(drafter);
         let further = further(rates, self.profile);
         let all = self.contexts(drafter).into_iter().map(|(share, context)| {
             let chance = match drafter {
                 Drafter::None {} => 0.0,
-                Drafter::Model {} | Drafter::Target { .. } => chance_at(share, &known, usual),
-                _ => chance(share).unwrap_or(usual),
+                Drafter::Model {} | Drafter::Target { .. } => chance_at(share, &chances, usual),
+                _ => number(passing(share)).unwrap_or(usual),
             };
             let [front_ms, row_ms] = self.times(drafter, share, rates, speeds);
             let calibration = calibration(rates, drafter, share, self.profile);
             let calibration = calibration.unwrap_or_else(|| Calibration::of_drafter(drafter, chance));
             let offers = offers(rates, drafter, self.profile);
-            let disagreement = match drafter {
-                Drafter::None {} | Drafter::Lookup { .. } => None,
-                Drafter::Model {} | Drafter::Target { .. } => Some(failing_at(share, &ratios, USUAL_RATIO)),
-                _ => Some(ratio(share).unwrap_or(USUAL_RATIO)),
-            };
+            let disagreement = drafter.reads().then(|| match drafter {
+                Drafter::Model {} | Drafter::Target { .. } => failing_at(share, &ratios, USUAL_RATIO),
+                _ => number(disagreeing(share)).unwrap_or(USUAL_RATIO),
+            });
             let cost = DraftCost { front_ms, row_ms, chance, calibration, offers, disagreement };
             let text_tokens = text_tokens(rates, self.profile);
             Contender { drafter: drafter.clone(), context, cost, text_tokens, further }
@@ -192,15 +194,17 @@ impl Question<'_> {
         tokens_left(text_tokens(rates, self.profile), self.max_new_tokens, 0)
     }
 
-    fn best(&self, drafter: Drafter, rates: &Rates, speeds: &Speeds) -> Option<Candidate> {
+    /// A drafter with what it should see, if prompt lookup of this cost drafts too.
+    fn best(
+        &self,
+        drafter: Drafter,
+        lookup: Option<&DraftCost>,
+        rates: &Rates,
+        speeds: &Speeds,
+    ) -> Option<Candidate> {
         let tokens = self.tokens(rates);
-        // It drafts beside all others, where the method leaves the drafter open.
-        let is_lookup = |drafter: &Drafter| matches!(drafter, Drafter::Lookup { .. });
-        let beside = self.drafters().into_iter().find(is_lookup);
-        let beside = beside.filter(|_| !is_lookup(&drafter) && drafter != (Drafter::None {}));
-        let beside = beside.and_then(|lookup| self.contenders(&lookup, rates, speeds).pop());
+        let lookup = lookup.filter(|_| drafter.reads());
         let timed = self.contenders(&drafter, rates, speeds).into_iter().map(|contender| {
-            let lookup = beside.as_ref().map(|lookup| &lookup.cost);
             let ms = contender.cost.expected_ms(lookup, tokens, speeds.target_ms, contender.further);
             Candidate { contender, ms }
         });

@@ -188,7 +188,7 @@ fn learn_drafting(
         rates.learn_number(&key, chance);
     }
     if let Some(key) = key(&disagreeing(share), &method.drafter, profile)
-        && !matches!(method.drafter, Drafter::Lookup { .. })
+        && method.drafter.reads()
     {
         let failed = (drafted.judged - drafted.passed) as f64;
         rates.learn_number(&key, (failed + 1.0) / (drafted.unsure + 1.0));

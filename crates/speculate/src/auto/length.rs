@@ -1,9 +1,9 @@
 //! Where a chain ends that pays off, from measured times and acceptance.
 //!
 //! T(rows) is a line through the target's latest passes. The chance that a draft passes is counted over the latest drafts, by the probability
-//! that the drafter gave them ([`Stopping`]). K = 0,
-//! autoregressive decoding, is among the choices: where drafting does not pay, it stops and is tried again occasionally, for a few
-//! steps in a row, since the first one after a rest says little: the drafter has to read what was written meanwhile.
+//! that the drafter gave them ([`Stopping`]). K = 0, autoregressive decoding, is among the choices: where drafting does not pay, it
+//! stops and is tried again occasionally, for a few steps in a row, since the first one after a rest says little: the drafter has to read
+//! what was written meanwhile.
 //!
 //! How often drafts of a model pass also follows from how sure the target is of what it writes ([`Unsureness`]): a drafter that rests or
 //! has not begun is expected to do better where the text turns from prose to code.
@@ -161,12 +161,8 @@ impl AutoLength {
         let (calibrator, offers) = (Calibrator::new(cost.calibration), FadingChance::of(cost.offers));
         let expected = Some(*cost);
         let disagreement = cost.disagreement.map(Disagreement::of);
-        Self { chance, calibrator, disagreement, offers, expected, ..Self::default() }.rested()
-    }
-
-    /// Begin a rest of the usual length.
-    fn rested(self) -> Self {
-        Self { rest: self.first_rest(), ..self }
+        let auto = Self { chance, calibrator, disagreement, offers, expected, ..Self::default() };
+        Self { rest: auto.first_rest(), ..auto }
     }
 
     /// Plain steps before the first trial.
@@ -246,7 +242,7 @@ impl AutoLength {
         Some(if pays { (most, stopping.rate) } else { (0, stopping.rate.max(plain)) })
     }
 
-    /// True if it has other choices than its first one, which may be drafted beside it.
+    /// True if its second and third choices may be drafted next to its first.
     pub fn drafts_others(&self) -> bool {
         self.disagreement.is_some()
     }
@@ -267,8 +263,8 @@ impl AutoLength {
         Some(text.chance(disagreement, self.expected?.chance))
     }
 
-    /// The time until `left` more tokens are written with this drafter and what drafts `beside` it, what it has to read before included, in
-    /// milliseconds; `None` if its times are not known.
+    /// The time until `left` more tokens are written with this drafter, and with prompt lookup if it drafts `beside` it, in milliseconds. It
+    /// includes what the drafter has to read first; `None` if its times are not known.
     pub fn rest_ms(&self, left: usize, times: RowTimes, beside: Option<Beside>) -> Option<f64> {
         let (length, rate) = self.best(times)?;
         let rate = beside.map_or(rate, |beside| beside.with(rate));
@@ -282,7 +278,7 @@ impl AutoLength {
         Some(reading + left as f64 / rate)
     }
 
-    /// Note what prompt lookup would have drafted for each token of a step, whoever drafted.
+    /// Note what prompt lookup would have drafted for each token of a step, even if another drafter made the drafts.
     pub fn foresee(&mut self, tokens: &[Foreseen]) {
         let found = || tokens.iter().copied().flatten();
         self.offers.add(1, usize::from(tokens.first().is_some_and(Option::is_some)));
@@ -293,8 +289,8 @@ impl AutoLength {
     }
 
     /// Note a step in which this one was to draft: the places that were judged, what the drafter gave the token before which it stopped, the
-    /// tokens emitted, and the time of a draft, if it is known.
-    pub fn note(&mut self, places: &[Place], unsure: Option<f32>, emitted: usize, draft_ms: Option<f64>) {
+    /// tokens emitted, and the time of a draft.
+    pub fn note(&mut self, places: &[Place], unsure: Option<f32>, emitted: usize, draft_ms: f64) {
         let offered = !places.is_empty() || unsure.is_some();
         if self.asked {
             self.offers.add(1, usize::from(offered));
@@ -308,8 +304,8 @@ impl AutoLength {
             return;
         }
         self.drafted += 1;
-        if let Some(ms) = draft_ms.filter(|_| self.unread == 0) {
-            self.drafter_ms.push(ms);
+        if self.unread == 0 {
+            self.drafter_ms.push(draft_ms);
         }
         let passed = places.iter().filter(|place| place.passed).count();
         if !places.is_empty() {
@@ -336,7 +332,8 @@ impl AutoLength {
         self.stopping.as_ref().map(|stopping| stopping.rate)
     }
 
-    /// What it does beside another drafter, if it costs nothing and that is known.
+    /// The share of a text that it would write alongside another drafter, if its times are known. Only for prompt lookup, whose drafts
+    /// are free.
     pub fn beside(&self) -> Option<Beside> {
         self.stopping.as_ref().map(|stopping| stopping.beside)
     }
@@ -402,7 +399,7 @@ mod tests {
             let place = |at| Place { passed: at < accepted, probability: Some(SURE), sure: 1.0 };
             let places: Vec<Place> = (0..drafts.min(accepted + 1)).map(place).collect();
             let each = if self.1.drafts_at_once() { 1 } else { drafts.max(1) };
-            self.1.note(&places, None, accepted + 1, Some(draft_ms / each as f64));
+            self.1.note(&places, None, accepted + 1, draft_ms / each as f64);
         }
     }
 

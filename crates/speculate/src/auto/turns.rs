@@ -180,7 +180,7 @@ impl AutoDraft {
         self.drafters.get(self.active)?.stopping()
     }
 
-    /// True if other choices of the active drafter may be drafted beside its first ones.
+    /// True if the active drafter's second and third choices may be drafted next to its first.
     pub fn drafts_others(&self) -> bool {
         self.drafters.get(self.active).is_some_and(AutoLength::drafts_others)
     }
@@ -231,7 +231,7 @@ impl AutoDraft {
             let depth = proposal.tree.depths().into_iter().max().unwrap_or(0);
             let passes = depth + usize::from(unsure.is_some());
             let each = if drafter.drafts_at_once() { 1 } else { passes.max(1) };
-            drafter.note(places, unsure, emitted, Some(draft_ms / each as f64));
+            drafter.note(places, unsure, emitted, draft_ms / each as f64);
         }
         self.since += 1;
     }

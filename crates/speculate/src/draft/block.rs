@@ -5,7 +5,7 @@ use std::time::Instant;
 use specreel_tensor::Result;
 
 use super::{Branch, DraftRequest, Form, Proposal, Proposer, choices};
-use choices::{Choices, add, extend, grow};
+use choices::{Choices, add, grow};
 use specreel_model::{
     decoder::{LogitNeeds, LogitRow, Sequence, States},
     draft_head::{BlockConfig, DraftHead, DraftVocabulary, Selector},
@@ -126,10 +126,7 @@ impl Places<'_> {
         let mut ends = Vec::new();
         for rank in 0..branches {
             let mut branch = Branch::new(self.request.unsure);
-            let node = match branches {
-                1 => extend(proposal, None, &first, &mut branch),
-                _ => grow(proposal, None, &first, rank, &mut branch),
-            };
+            let node = grow(proposal, None, &first, rank, &mut branch);
             ends.extend(node.map(|node| (node, branch)));
         }
         while !ends.is_empty() {
@@ -139,10 +136,7 @@ impl Places<'_> {
                     continue;
                 }
                 let next = self.after(proposal, Some(end))?;
-                let node = match branches {
-                    1 => extend(proposal, Some(end), &next, &mut branch),
-                    _ => grow(proposal, Some(end), &next, 0, &mut branch),
-                };
+                let node = grow(proposal, Some(end), &next, 0, &mut branch);
                 longer.extend(node.map(|node| (node, branch)));
             }
             ends = longer;

@@ -113,7 +113,8 @@ pub(super) fn add(
     proposal.tree.push(parent, choice.0, Some(choice.1.exp()))
 }
 
-/// Add a branch's next draft, the choice of this rank, unless there is none or the branch ends before it.
+/// Add a branch's next draft, the choice of this rank, unless there is none or the branch ends before it. Next to a first choice, those
+/// others are added that are worth verifying.
 pub(super) fn grow(
     proposal: &mut Proposal,
     parent: Option<usize>,
@@ -123,24 +124,14 @@ pub(super) fn grow(
 ) -> Option<usize> {
     let choice = *choices.best.get(rank)?;
     let probability = if rank == 0 { choices.confidence } else { choice.1.exp() };
+    let before = *branch;
     if !branch.take(probability) {
         proposal.unsure.get_or_insert(probability);
         return None;
     }
-    Some(add(proposal, parent, choice, choices))
-}
-
-/// Add a chain's next draft, unless it ends before it, and beside it those other choices that are worth verifying if they were asked for.
-pub(super) fn extend(
-    proposal: &mut Proposal,
-    parent: Option<usize>,
-    choices: &Choices,
-    branch: &mut Branch<'_>,
-) -> Option<usize> {
-    let before = *branch;
-    let node = grow(proposal, parent, choices, 0, branch)?;
-    let others = choices.best.iter().skip(1);
-    for &other in others.take_while(|other| before.admits_other(choices.confidence, other.1.exp())) {
+    let node = add(proposal, parent, choice, choices);
+    let others = choices.best.iter().skip(1).filter(|_| rank == 0);
+    for &other in others.take_while(|other| before.admits_other(probability, other.1.exp())) {
         add(proposal, parent, other, choices);
     }
     Some(node)

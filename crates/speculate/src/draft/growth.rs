@@ -6,7 +6,7 @@ use specreel_tensor::Result;
 
 use super::{
     Branch, DraftRequest, Form, Proposal,
-    choices::{Choices, add, extend, grow},
+    choices::{Choices, add, grow},
 };
 use crate::tree::Tree;
 
@@ -81,10 +81,7 @@ fn chains(predictor: &mut dyn Predictor, request: &DraftRequest<'_>, branches: u
     let trunk = proposal.trunk();
     for rank in 0..branches {
         let mut branch = Branch::new(request.unsure);
-        let first = match branches {
-            1 => extend(&mut proposal, trunk, &choices, &mut branch),
-            _ => grow(&mut proposal, trunk, &choices, rank, &mut branch),
-        };
+        let first = grow(&mut proposal, trunk, &choices, rank, &mut branch);
         ends.extend(first.map(|node| (node, branch)));
     }
     // Forced tokens are no drafts: a chain may be longer by as many.
@@ -104,7 +101,7 @@ fn chains(predictor: &mut dyn Predictor, request: &DraftRequest<'_>, branches: u
                 return Ok(proposal);
             }
             let all = predictor.expand(&run, request, count, &mut proposal)?;
-            let node = extend(&mut proposal, Some(end), &all[0], &mut branch);
+            let node = grow(&mut proposal, Some(end), &all[0], 0, &mut branch);
             ends = node.map(|node| (node, branch)).into_iter().collect();
             continue;
         }

@@ -8,7 +8,7 @@
 //! follows from its length, and from how many of the others that are as long agree with it ([`Found::probability`]).
 //!
 //! A text that is written again with changes (a table with other numbers, code with another name) differs from the first one in single
-//! tokens. After each of them no long n-gram occurs earlier, and still the text goes on as the first one does. [`Occurrence::Frequent`]
+//! tokens. No long n-gram that includes such a token occurs earlier, but the text continues as the first one does. [`Occurrence::Frequent`]
 //! remembers where that is ([`Revision`]) and takes what follows there where the n-grams that it finds say less.
 
 use std::{collections::HashMap, ops::RangeInclusive};
@@ -47,7 +47,7 @@ struct Revision {
 impl Revision {
     /// Share by which a token counts less than the one after it.
     const MEMORY: f32 = 0.85;
-    /// Least probability of a part that goes on.
+    /// The least probability at which a revision is still followed.
     const LEAST: f32 = 0.5;
     /// An n-gram of so many tokens says where the text goes on, whatever it seemed to repeat.
     const CLEAR: usize = 4;
@@ -173,7 +173,7 @@ impl Lookup {
     /// At most `length` tokens that seem to follow, each with a probability.
     fn continuation(&mut self, length: usize) -> Vec<(u32, f32)> {
         let found = self.found();
-        let first = self.after_found(&found, 1).next().map(|(_, probability)| probability);
+        let all: Vec<(u32, f32)> = self.after_found(&found, length).collect();
         if self.occurrence == Occurrence::Frequent
             && self.revision.is_none_or(|revision| !found.starts.contains(&revision.next))
         {
@@ -181,15 +181,15 @@ impl Lookup {
                 found.length < Revision::CLEAR && revision.probability(0) >= Revision::LEAST
             });
             if let Some(revision) = goes_on {
-                if first.is_none_or(|first| first < revision.probability(0)) {
-                    let all = (0..length).map(|at| (self.after(revision.next, at), revision.probability(at)));
-                    return all.collect();
+                if all.first().is_none_or(|first| first.1 < revision.probability(0)) {
+                    let same = |at| (self.after(revision.next, at), revision.probability(at));
+                    return (0..length).map(same).collect();
                 }
             } else if let [latest, ..] = found.starts[..] {
                 self.revision = Some(Revision::after(found.length, latest));
             }
         }
-        self.after_found(&found, length).collect()
+        all
     }
 
     /// At most `length` tokens that follow what was found, each with a probability.
